@@ -3,11 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
-from leaderboard.headline import (
-    add_missing_runs_to_headline,
-    write_beats_controls_headline,
-    write_own_network_headline,
-)
+from leaderboard.headline import add_missing_runs_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count

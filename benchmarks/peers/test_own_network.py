@@ -17,7 +17,7 @@ from peers.paired_timing import Figure, PairedTimer, measure_core_seconds
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.map_ranking import rank_to_bit_planes
-from roarbench.compute.networks import build_network, make_inference_copy
+from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import (
     Normalisation,
     NormalisedNetwork,
@@ -26,6 +26,7 @@ from roarbench.compute.prediction import (
     predict_logits_of_networks,
 )
 from roarbench.compute.ranking import Layout, find_removed_bits
+from roarbench.execution.job_context import make_inference_copy
 from tests.helpers.networks import randomise_weights
 
 IMAGES, SHAPE, NETWORKS = 128, (3, 64, 64), 3

@@ -25,8 +25,11 @@ from roarbench.compute.external_networks import (
     make_logits_hook,
     wrap_to_return_logits,
 )
-from roarbench.compute.gradient_check import describe_changed_gradient
-from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
+from roarbench.compute.network_checks import (
+    check_network_outputs,
+    describe_changed_gradient,
+    list_single_logit_warnings,
+)
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.submissions.network_changes import ADVICE, NetworkState
 

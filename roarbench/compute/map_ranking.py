@@ -15,12 +15,7 @@ from torch.nn.functional import pad
 from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import RunError
-from roarbench.compute.ranking import (
-    Layout,
-    draw_tie_order,
-    find_planes_changing_at_boundaries,
-    keep_order_in_float32,
-)
+from roarbench.compute.ranking import Layout, draw_tie_order, find_planes_changing_at_boundaries, keep_order_in_float32
 from roarbench.estimators.random_draws import draw_for_each_row
 
 # features that are sorted together: on a CPU their keys fit into its cache; on a GPU they take 40 MB, and a sort takes

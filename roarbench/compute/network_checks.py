@@ -1,11 +1,13 @@
-"""Check a network before use: the logits of an image must depend on this image alone."""
+"""Check a network before use: an image's logits depend on this image alone, and its gradient is their derivative."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
+from torch.nn.functional import normalize
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import CallerError
@@ -15,6 +17,10 @@ from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 
 _NETWORK = "the network"
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
+# of the differences of logits with which a gradient is compared
+_STEP = 1e-4  # the length of the step, on the scale of the images
+_AGREEMENT = 0.005  # of the differences in both senses; if they disagree, a kink is between, and they say nothing
+_MOST_ERROR = 0.03
 
 
 @torch.no_grad()
@@ -176,3 +182,40 @@ def _list_attributes(model: nn.Module) -> list[tuple[str, Tensor]]:
         for name, value in (vars(module) | dict(module._buffers)).items()
         if isinstance(value, Tensor)
     ]
+
+
+def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NETWORK) -> str:
+    """Describe a gradient that is not the derivative of the logits; empty if it is, or if this cannot be measured.
+
+    Hooks and custom operations may change a gradient. `model` is in eval mode and is not changed: a copy in float64
+    gets the first of the images, float (n, c, h, w). The derivative of its largest logit, along a random direction, is
+    compared with differences.
+    """
+    image = images[:1].double()
+    generator = torch.Generator().manual_seed(0)  # the global one is the caller's
+    noise = torch.randn(image.shape, generator=generator, dtype=torch.float64).to(image)
+    direction = normalize(noise.flatten(), dim=0)
+    step = (_STEP * direction).view_as(image)
+    try:
+        copied, inputs = deepcopy(model).double().requires_grad_(False), image.clone().requires_grad_()
+        with torch.enable_grad():
+            logits = extract_logits(copied(inputs))
+            target = int(logits.argmax())
+            (gradient,) = torch.autograd.grad(logits[0, target], inputs)
+        with torch.no_grad():
+            before, after = (extract_logits(copied(image + move))[0, target] for move in (-step, step))
+    except Exception:  # the network's code may refuse a copy, float64 or gradients, in any way; other checks report it
+        return ""
+    middle = logits.detach()[0, target]
+    slope, derivative = (after - before) / (2 * _STEP), gradient.flatten() @ direction
+    agrees = (after + before - 2 * middle).abs() <= _AGREEMENT * (after - before).abs() / 2
+    differs = (derivative - slope).abs() > _MOST_ERROR * slope.abs()
+    if logits.dtype != torch.float64 or not agrees or not differs:
+        return ""
+    modules = model.named_modules()
+    hooked = [path for path, module in modules if module._backward_hooks or module._backward_pre_hooks]
+    cause = "a hook, detach, or an operation with a backward of its own"
+    if hooked:
+        cause = f"backward hooks of '{hooked[0]}'"
+    seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"
+    return f"{seen}; remove this, unless maps are meant to explain with the changed gradient"

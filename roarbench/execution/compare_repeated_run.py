@@ -1,6 +1,7 @@
 """Compare a repeated run with the stored one, image by image, and decide whether both are the same."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,11 +33,45 @@ class Reproduction:
     @property
     def verdict(self) -> ReproductionOutcome:
         """Return the outcome; `EQUAL` means the same rankings and the same predictions on every image."""
-        if self._is_equal:
-            return ReproductionOutcome.EQUAL
-        if self._has_other_network or self._has_unknown_noise:
-            return ReproductionOutcome.INCOMPARABLE
-        return ReproductionOutcome.DIFFERENT if self.reason else ReproductionOutcome.WITHIN
+        return self._judgement[0]
+
+    @property
+    def reason(self) -> str:
+        """Return why the stored result is not confirmed as an honest computation of the run; empty if it is."""
+        return self._judgement[1]
+
+    @cached_property
+    def _judgement(self) -> tuple[ReproductionOutcome, str]:
+        old, new, trains = self.stored, self.again, self.stored.run.cell.retrain.trains
+        has_same_predictions = (old.bits, old.probability) == (new.bits, new.probability)
+        if has_same_predictions and old.rankings == new.rankings:
+            return ReproductionOutcome.EQUAL, ""
+        if not trains and len({old.weights, new.weights} - {""}) > 1:
+            seen = "the explained network trained here has other weights"
+            remedy = "`roarbench import` of a folder of published results imports the stored run's network"
+            return ReproductionOutcome.INCOMPARABLE, f"{seen}; {remedy}"
+        if has_same_predictions:
+            return ReproductionOutcome.WITHIN, ""
+        if self._must_be_equal:
+            return ReproductionOutcome.DIFFERENT, "the same versions and processor give the same predictions"
+        if self.differing > self._max_differing:
+            unrelated = f"unrelated results differ on about {self._expected_count_if_unrelated:.0f}"
+            seen = f"too many images differ: correctness may differ on {int(self._max_differing)}, and {unrelated}"
+            return ReproductionOutcome.DIFFERENT, seen
+        if abs(old.correct - new.correct) > self.margin * old.total:
+            if self.deviation is None:
+                seen = "how much trainings differ is unknown, because this store has no trusted cell with two trainings"
+                return ReproductionOutcome.INCOMPARABLE, seen
+            return ReproductionOutcome.DIFFERENT, "the accuracies differ by more than chance"
+        if old.probabilities is not None and new.probabilities is not None:
+            # the probabilities must agree as closely as the correctness, and their means within chance
+            one, other = old.probabilities, new.probabilities
+            if_unrelated = np.abs(one - np.roll(other, len(other) // 2)).mean()  # each image paired with another one
+            near_images = np.abs(one - other).mean() <= _MAX_DISAGREEMENT_WITHOUT_TRAINING * if_unrelated
+            near_means = abs(one.mean() - other.mean()) <= self.margin + 1 / old.total
+            if not (near_images and near_means):
+                return ReproductionOutcome.DIFFERENT, "the probabilities of the predicted classes differ too much"
+        return ReproductionOutcome.WITHIN, ""
 
     @property
     def differing(self) -> int:
@@ -53,76 +88,6 @@ class Reproduction:
         """
         differing = min(self.differing, self._max_differing)
         return float(_Z * np.sqrt(2 * (self.deviation or 0.0) ** 2 + differing / self.stored.total**2))
-
-    @property
-    def reason(self) -> str:
-        """Return why the stored result is not confirmed as an honest computation of the run; empty if it is."""
-        if self._has_other_network and not self._is_equal:
-            seen = "the explained network trained here has other weights"
-            return f"{seen}; `roarbench import` of a folder of published results imports the stored run's network"
-        if self._has_same_predictions:
-            return ""
-        if self._must_be_equal:
-            return "the same versions and processor give the same predictions"
-        if self.differing > self._max_differing:
-            unrelated = f"unrelated results differ on about {self._expected_count_if_unrelated:.0f}"
-            return f"too many images differ: correctness may differ on {int(self._max_differing)}, and {unrelated}"
-        if self._has_unknown_noise:
-            return "how much trainings differ is unknown, because this store has no trusted cell with two trainings"
-        if self._exceeds_margin:
-            return "the accuracies differ by more than chance"
-        return "" if self._has_similar_probabilities else "the probabilities of the predicted classes differ too much"
-
-    @property
-    def version_and_hardware_differences(self) -> list[str]:
-        """Describe each difference in versions or hardware that both results record."""
-        old, new = self.stored.provenance, self.again.provenance
-        pairs = [("code", old.code_version, new.code_version)]
-        before, now = old.known_values, new.known_values
-        pairs += [(name, before[name], now[name]) for name in before if name in now]
-        return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
-
-    def format_report(self) -> str:
-        """Return the report for a terminal."""
-        old, new = self.stored, self.again
-        rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
-        margin = f"99.9 % of chance differences are below {100 * self.margin:.1f} points"
-        margin = margin if self.deviation is not None else "how much trainings differ by chance is unknown"
-        lines = [
-            f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
-            f"  correctness differs on {self.differing} images, {rankings}, {margin}",
-        ]
-        if self.reused:
-            networks = " and ".join(checksum[:8] for checksum in self.reused)
-            lines.append(f"  explained network: stored weights {networks}, not trained again")
-        if self.verdict is not ReproductionOutcome.EQUAL:
-            differences = self.version_and_hardware_differences
-            lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
-        return "\n".join([*lines, *([f"  why: {self.reason}"] if self.reason else [])])
-
-    @property
-    def _exceeds_margin(self) -> bool:
-        return abs(self.stored.correct - self.again.correct) > self.margin * self.stored.total
-
-    @property
-    def _has_unknown_noise(self) -> bool:
-        """Return whether only an unknown training noise can tell chance from a difference."""
-        unexplained = self._must_be_equal or self.differing > self._max_differing
-        return self.deviation is None and self._exceeds_margin and not unexplained
-
-    @property
-    def _is_equal(self) -> bool:
-        return self._has_same_predictions and self.stored.rankings == self.again.rankings
-
-    @property
-    def _has_same_predictions(self) -> bool:
-        return (self.stored.bits, self.stored.probability) == (self.again.bits, self.again.probability)
-
-    @property
-    def _has_other_network(self) -> bool:
-        """Return whether a run without training scored another network than the stored run did."""
-        weights = {self.stored.weights, self.again.weights} - {""}
-        return not self.stored.run.cell.retrain.trains and len(weights) > 1
 
     @property
     def _must_be_equal(self) -> bool:
@@ -151,12 +116,28 @@ class Reproduction:
         return self.stored.total * (p * (1 - q) + q * (1 - p))
 
     @property
-    def _has_similar_probabilities(self) -> bool:
-        """Return whether the probabilities agree as closely as the correctness must, and their means within chance."""
-        old, new = self.stored.probabilities, self.again.probabilities
-        if old is None or new is None:
-            return True
-        unrelated = np.abs(old - np.roll(new, len(new) // 2)).mean()  # each image paired with another one
-        near_images = np.abs(old - new).mean() <= _MAX_DISAGREEMENT_WITHOUT_TRAINING * unrelated
-        near_means = abs(old.mean() - new.mean()) <= self.margin + 1 / self.stored.total
-        return bool(near_images and near_means)
+    def version_and_hardware_differences(self) -> list[str]:
+        """Describe each difference in versions or hardware that both results record."""
+        old, new = self.stored.provenance, self.again.provenance
+        pairs = [("code", old.code_version, new.code_version)]
+        before, now = old.known_values, new.known_values
+        pairs += [(name, before[name], now[name]) for name in before if name in now]
+        return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
+
+    def format_report(self) -> str:
+        """Return the report for a terminal."""
+        old, new = self.stored, self.again
+        rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
+        margin = f"99.9 % of chance differences are below {100 * self.margin:.1f} points"
+        margin = margin if self.deviation is not None else "how much trainings differ by chance is unknown"
+        lines = [
+            f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
+            f"  correctness differs on {self.differing} images, {rankings}, {margin}",
+        ]
+        if self.reused:
+            networks = " and ".join(checksum[:8] for checksum in self.reused)
+            lines.append(f"  explained network: stored weights {networks}, not trained again")
+        if self.verdict is not ReproductionOutcome.EQUAL:
+            differences = self.version_and_hardware_differences
+            lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
+        return "\n".join([*lines, *([f"  why: {self.reason}"] if self.reason else [])])

@@ -278,33 +278,10 @@ class Plan:
 
     def format_text(self) -> str:
         """Return the plan as text, with a line for each kind of work."""
-        return "\n".join(self._format_report_lines())
-
-    def format_brief(self) -> str:
-        """Return three lines of text: the number of runs; the duration; and training runs, disk and memory."""
-        work, disk = self.work, format_bytes(self.work.count_disk_bytes(self.workers))
-        trainings = format_count(work.trainings - work.references, "training")
-        lines = (
-            f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
-            f"  time {self._format_duration_with_rates(self.estimates[0])}",
-            f"  {trainings}, {format_count(work.references, 'reference')}; disk {disk}, "
-            f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
-        )
-        return "\n".join(lines)
-
-    def _format_duration_with_rates(self, rates: Rates) -> str:
-        is_partial = None in rates.estimate_seconds(self.work).values()
-        note = "; parts without a measurement are not included" if is_partial else ""
-        seconds = self.estimate_wall_seconds(rates)
-        days = f" ({seconds / _DAY:,.0f} days)" if seconds > _LONG else ""
-        return f"about {format_duration(seconds)}{days} of wall time with {self._describe_workers(rates)}{note}"
-
-    def _format_report_lines(self) -> Iterator[str]:
         if self.done == self.runs:
-            yield f"{self.title}: all {self.runs:,} runs are done"
-            return
+            return f"{self.title}: all {self.runs:,} runs are done"
         work = self.work
-        yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
+        lines = [f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"]
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
         amounts = {
@@ -324,19 +301,38 @@ class Plan:
             times = (estimate[kind] for estimate in seconds)
             cells = ("not measured" if time is None else format_duration(time) for time in times)
             rows.append([kind, amounts[kind], *cells])
-        yield from _align_columns(rows, left=2)
-        for rates in self.estimates:
-            yield f"  together {self._format_duration_with_rates(rates)}"
+        lines += _align_columns(rows, left=2)
+        lines += [f"  together {self._format_duration_with_rates(rates)}" for rates in self.estimates]
         disk = f"disk {format_bytes(work.disk)}, {format_bytes(work.count_disk_bytes(self.workers))} during the runs"
         rankings = f" and {format_bytes(work.planes)} for each ranking in use" if work.planes else ""
         shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
-        yield f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}"
+        lines.append(f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}")
         if steps := self.steps_from_full_suite:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-            yield "  steps from the full suite to this shorter version:"
+            lines.append("  steps from the full suite to this shorter version:")
             costs = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
-            yield from _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
+            lines += _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
+        return "\n".join(lines)
+
+    def format_brief(self) -> str:
+        """Return three lines of text: the number of runs; the duration; and training runs, disk and memory."""
+        work, disk = self.work, format_bytes(self.work.count_disk_bytes(self.workers))
+        trainings = format_count(work.trainings - work.references, "training")
+        lines = (
+            f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
+            f"  time {self._format_duration_with_rates(self.estimates[0])}",
+            f"  {trainings}, {format_count(work.references, 'reference')}; disk {disk}, "
+            f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
+        )
+        return "\n".join(lines)
+
+    def _format_duration_with_rates(self, rates: Rates) -> str:
+        is_partial = None in rates.estimate_seconds(self.work).values()
+        note = "; parts without a measurement are not included" if is_partial else ""
+        seconds = self.estimate_wall_seconds(rates)
+        days = f" ({seconds / _DAY:,.0f} days)" if seconds > _LONG else ""
+        return f"about {format_duration(seconds)}{days} of wall time with {self._describe_workers(rates)}{note}"
 
     def _describe_workers(self, rates: Rates) -> str:
         workers = format_count(self.workers, "worker")

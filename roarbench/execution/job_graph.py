@@ -30,13 +30,7 @@ from roarbench.execution.training_and_scoring import (
 )
 from roarbench.execution.workload import SHARD, WorkCounts, count_computation, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run, hash_fine_tuned_network
-from roarbench.plan.planned_runs import (
-    PlannedCommonNetwork,
-    PlannedRun,
-    RankedSplit,
-    SharedInputs,
-    list_shared_inputs,
-)
+from roarbench.plan.planned_runs import PlannedCommonNetwork, PlannedRun, RankedSplit, SharedInputs, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_within_one_range
 

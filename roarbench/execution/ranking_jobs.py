@@ -21,7 +21,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
-from roarbench.compute.networks import count_network_cost, make_inference_copy
+from roarbench.compute.networks import count_network_cost
 from roarbench.compute.prediction import Normalisation, fit_class_templates_and_classifier, normalise
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
@@ -38,7 +38,7 @@ from roarbench.estimators.image_gradient import speed_up_image_gradient
 from roarbench.estimators.map_input import Batch, blur, make_image_ids
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_other_targets
-from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.job_context import JobContext, ReferenceModel, make_inference_copy
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import MapProvenance, RankingSpec

@@ -38,13 +38,7 @@ from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
-from roarbench.execution.forecast import (
-    CORE,
-    GPU,
-    Rates,
-    assume_rates,
-    estimate_gpu_busy_share,
-)
+from roarbench.execution.forecast import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.network_weights import build_suite_network
 from roarbench.execution.ranking_jobs import choose_map_batch_size, read_submitted_code
 from roarbench.execution.run_inputs import refuse_too_large_filled_images

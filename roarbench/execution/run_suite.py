@@ -24,11 +24,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.undecoded_splits import describe_class_order
-from roarbench.execution.artifacts import (
-    list_needed_artifacts,
-    read_recorded_checksums,
-    verify_images_and_rankings,
-)
+from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import JobGraph, Step, build_job_graph, count_work_of_step

@@ -19,12 +19,7 @@ from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_file import Submission, read_submission
-from roarbench.submissions.submission_validation import (
-    DEFAULT_SUITE,
-    STAGES,
-    AcceptedSubmission,
-    validate_submission,
-)
+from roarbench.submissions.submission_validation import DEFAULT_SUITE, STAGES, AcceptedSubmission, validate_submission
 
 
 class SubmissionMode(NamedTuple):

@@ -26,7 +26,6 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
 from roarbench.compute.masks import compute_smoothness_vs_random
-from roarbench.compute.networks import make_inference_copy
 from roarbench.compute.prediction import (
     Normalisation,
     NormalisedNetwork,
@@ -36,7 +35,7 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.job_context import JobContext, ReferenceModel, make_inference_copy
 from roarbench.execution.network_weights import build_starting_network, load_given_weights
 from roarbench.execution.ranking_jobs import MAX_LOADED_NETWORKS
 from roarbench.execution.run_inputs import (

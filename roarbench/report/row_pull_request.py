@@ -1,19 +1,25 @@
-"""Prepare and write the file of published rows, and write the comment on its pull request."""
+"""Prepare and write the file of published rows, say why a row would have no rank, and comment on the pull request."""
 
 import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from roarbench.analysis.load_results import find_suite_in_open_store, load_from_open_store
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.settings import Settings
+from roarbench.plan.suite import SuiteSpec
 from roarbench.report.combined_table import make_default_table, present
-from roarbench.report.missing_ranks import find_missing_ranks
+from roarbench.report.status import describe_rows_without_rank
 from roarbench.report.table_renderers import render
 from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
@@ -126,3 +132,44 @@ def add_published_file(store: ResultsStore, folder: Path, prepared: PreparedPubl
     export_results(store, path, keys=prepared.keys)
     add_file_to_index(folder, prepared.path, len(prepared.keys), about)
     read_checked_folder(folder)
+
+
+class MissingRanks(NamedTuple):
+    """Reasons for missing ranks after a row is published; both are empty if the row has a rank in every table."""
+
+    inconsistent: list[str]  # rows that explain other weights, or mix rankings: no more runs can mend them
+    incomplete: list[str]  # tables in which runs are missing
+
+
+def find_missing_ranks(
+    store: ResultsStore, suite: SuiteSpec, data: str, row: str, keys: Collection[str], published: Collection[Path]
+) -> MissingRanks:
+    """Add these runs of a row to a copy of a suite's published files, and return which rows have no rank, and why.
+
+    `data` is the fingerprint of the suite's images. A published row that loses its rank is returned, too.
+    """
+    with TemporaryDirectory() as folder, ResultsStore.open(make_default_url(Path(folder))) as copy:
+        settings = Settings(Path(folder), data=data)
+        for file in published:
+            import_results(copy, file)
+        before = {*load_from_open_store(copy, suite, settings).inconsistent_rows} if published else set()
+        export_results(store, Path(folder) / "new.parquet", keys=keys)
+        import_results(copy, Path(folder) / "new.parquet")
+        after = load_from_open_store(copy, suite, settings)
+    new = [unranked for unranked in after.inconsistent_rows if unranked not in before]
+    return MissingRanks(describe_rows_without_rank(new), [*_describe_missing_runs(after, row)])
+
+
+def _describe_missing_runs(results: SuiteResults, row: str) -> Iterator[str]:
+    for block in results.suite.blocks:
+        if row not in block.estimators:
+            continue
+        planned, protocol = list_planned_runs(replace(results.suite, blocks=(block,))), block.protocol
+        needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS
+        baselines = {CLEAN, RANDOM} if needs_random and RANDOM in block.estimators else {CLEAN}
+        own = {row, protocol.make_paired_twin_id(row)}
+        for names, title in ((own, row), (baselines, "rows that it is compared with")):
+            needed = [point for point in planned if point.cell.estimator in names]
+            if missing := [point for point in needed if point not in results.results]:
+                counts = f"{len(missing):,} of {format_count(len(needed), 'run')}"
+                yield f"{row} has no rank ({protocol.name} {block.unit}): {counts} of {title} missing"

@@ -7,11 +7,7 @@ from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.common.errors import Hint
-from roarbench.common.text import (
-    SAME,
-    format_count,
-    list_some,
-)
+from roarbench.common.text import SAME, format_count, list_some
 from roarbench.compute.masks import BINS
 from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.planned_runs import list_planned_runs

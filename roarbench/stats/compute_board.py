@@ -30,13 +30,7 @@ from roarbench.stats.own_network_gain import (
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.stats.verdicts import (
-    Comparison,
-    ControlComparison,
-    Verdict,
-    decide_verdicts,
-    judge_comparisons,
-)
+from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, decide_verdicts, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 _MISSING = Estimate()

@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.correctness_and_gain import (
-    Correctness,
-    Floats,
-    Point,
-    add_weighted_sums,
-    compute_second_moments,
-)
+from roarbench.stats.correctness_and_gain import Correctness, Floats, Point, add_weighted_sums, compute_second_moments
 from roarbench.stats.normal_mixtures import Spread
 from roarbench.stats.variance_components import (
     VarianceComponents,

@@ -12,7 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
-from roarbench.compute.gradient_check import describe_changed_gradient
+from roarbench.compute.network_checks import describe_changed_gradient
 from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.user_networks import WithChangedOutput
 

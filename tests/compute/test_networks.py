@@ -20,11 +20,9 @@ from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import (
     build_network,
     count_network_cost,
-    make_inference_copy,
     set_batch_norm_scales_to_one,
 )
 from roarbench.estimators.network_copies import fold_batchnorm
-from tests.helpers.networks import randomise_weights
 from tests.helpers.processes import ROOT, run_python
 from tests.helpers.trainings import seeded
 
@@ -60,21 +58,6 @@ def test_resnets_match_torchvision_logits(name, size):
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(1, 3, size, size, generator=seeded(2))
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("name", ["resnet-quick", "resnet8", "resnet-planted", "mlp"])
-def test_inference_copy_has_same_logits_and_changes_nothing(name):
-    network = build_network(name, 5, 3, 16, seeded(0))
-    network = randomise_weights(network, seeded(1)).double()
-    before, images = copy.deepcopy(network.state_dict()), torch.randn(4, 3, 16, 16, generator=seeded(2)).double()
-    kept, expected, faster = images.clone(), network(images), make_inference_copy(network)
-    with torch.inference_mode():
-        for _ in range(2):
-            torch.testing.assert_close(faster(images), expected)
-    assert torch.equal(images, kept) and torch.equal(network(images), expected)
-    assert all(torch.equal(before[key], value) for key, value in network.state_dict().items())
-    assert (faster is network) == (name == "mlp")
-    assert not any(isinstance(module, nn.BatchNorm2d) for module in faster.modules())
 
 
 def test_vit_quick_patches_cover_image():

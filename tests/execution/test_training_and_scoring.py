@@ -1,5 +1,6 @@
 """Jobs of a worker match derivations without shortcuts."""
 
+import copy
 import json
 import shutil
 from dataclasses import replace
@@ -7,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from roarbench.common import device_settings
 from roarbench.common.enums import MapNumerics, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
+from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.execution import (
@@ -19,7 +22,9 @@ from roarbench.execution import (
     run_inputs,
     training_and_scoring,
 )
+from roarbench.execution.job_context import make_inference_copy
 from tests.helpers import slow_pipeline as slow
+from tests.helpers.networks import randomise_weights
 from tests.helpers.tiny_suite import (
     TEST,
     TRAIN,
@@ -31,6 +36,7 @@ from tests.helpers.tiny_suite import (
     removed,
     score,
 )
+from tests.helpers.trainings import seeded
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 
@@ -188,3 +194,18 @@ def test_random_redrawn_draws_masks_during_training(work):
     assert (first.rankings, first.smoothness) == ("", None)
     with pytest.raises(CallerError, match="^fill 'blur' is .* once per image, but random-redrawn .*; use fill 'mean'$"):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))
+
+
+@pytest.mark.parametrize("name", ["resnet-quick", "resnet8", "resnet-planted", "mlp"])
+def test_inference_copy_has_same_logits_and_changes_nothing(name):
+    network = build_network(name, 5, 3, 16, seeded(0))
+    network = randomise_weights(network, seeded(1)).double()
+    before, images = copy.deepcopy(network.state_dict()), torch.randn(4, 3, 16, 16, generator=seeded(2)).double()
+    kept, expected, faster = images.clone(), network(images), make_inference_copy(network)
+    with torch.inference_mode():
+        for _ in range(2):
+            torch.testing.assert_close(faster(images), expected)
+    assert torch.equal(images, kept) and torch.equal(network(images), expected)
+    assert all(torch.equal(before[key], value) for key, value in network.state_dict().items())
+    assert (faster is network) == (name == "mlp")
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in faster.modules())

@@ -12,7 +12,7 @@ from roarbench.analysis.load_results import find_suite_in_open_store
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.execution import find_suite_of_run, reproduction
+from roarbench.execution import reproduction
 from roarbench.plan.plan_entry import add_rows, make_plan_entry, plan_single_run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
@@ -264,9 +264,9 @@ def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     rows = [RunResult(run, 8 * run.seed, 8, b"\xff" if run.seed else b"\0", 1.0, ORIGIN) for run in roar]
     (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
-    monkeypatch.setattr(find_suite_of_run, "list_all_suites", lambda _: [suite])
+    monkeypatch.setattr(reproduction, "list_all_suites", lambda _: [suite])
     second.add_results([*rows, stored])
-    whole, part = find_suite_of_run.find_suite_and_part_of_run(second, stored, ())
+    whole, part = reproduction.find_suite_and_part_of_run(second, stored, ())
     assert [block.protocol for block in part.blocks] == [KAR]
     single = plan_single_run(kar, make_plan_entry(suite, kar), [])
     assert reproduction._estimate_run_deviation(second, single, stored, stored) is None
