@@ -153,6 +153,7 @@ class Scatter(NamedTuple):
 
     @property
     def frontier_points(self) -> str:
+        """Return the frontier as points of an SVG line."""
         return " ".join(f"{self.to_x(passes)},{self.to_y(gain)}" for passes, gain in self.frontier)
 
     def to_x(self, value: float) -> float:

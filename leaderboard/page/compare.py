@@ -26,6 +26,7 @@ def list_protocols(view: SuiteView) -> list[Protocol]:
 
 def list_exported_addresses(view: SuiteView) -> list[Address]:
     """Return the addresses of a suite's static pages, one for each protocol that the suite leads with."""
+    # whether there are two rows to compare is known without computing a board
     run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_own_row)
     if len(run) < 2 or view.headline_protocol == MASK_ONLY:
         return []

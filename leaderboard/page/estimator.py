@@ -42,14 +42,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
-    runs = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
-    # a store cannot know more: `scripts/make_demo.py` deletes records of imports
-    origin = "trusted, " if trusted else "imported, " if name in view.results.doubts else ""
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
-        "origin": f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else "",
+        "origin": _describe_origin_and_date(view, name),
         "passes": list_passes([view.results for view in views], name),
         "control": find_estimator_or_placeholder(name).control,
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
@@ -120,6 +116,15 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     if answer.by_construction or answer.gain.value is None:
         return answer.verdict_text
     return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
+
+
+def _describe_origin_and_date(view: SuiteView, name: str) -> str:
+    """Describe whether results are trusted or imported, and the day of the newest; empty if the row was not run."""
+    runs = view.results.by_estimator.get(name, ())
+    trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
+    # a store cannot know more: `scripts/make_demo.py` deletes records of imports
+    origin = "trusted, " if trusted else "imported, " if name in view.results.doubts else ""
+    return f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
 _STRICTEST_TEST = {  # sentence on the tests in `better_than` that a row passes

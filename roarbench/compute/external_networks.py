@@ -228,7 +228,7 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
         try:
             output = model(images.contiguous(memory_format=torch.channels_last).clone())
         except RuntimeError as error:
-            if "view size is not compatible" not in str(error):
+            if "view size is not compatible" not in str(error):  # `.view` failed because of the memory format
                 raise
             before = [MakeContiguous()]
             output = model(images.clone())

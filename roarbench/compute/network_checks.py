@@ -42,11 +42,7 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not _are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
-        before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
-        model(images.clone())
-        now = dict(_list_attributes(model))
-        same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
-        if kept := [path for path in now if path not in same]:
+        if kept := _list_tensors_changed_by_call(model, images):
             remedy = f"its forward keeps {list_some(kept)} for the next call: reset this memory at the start of forward"
         raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
@@ -121,6 +117,15 @@ def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
         return logits.requires_grad and torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
     except Exception:  # the user's network may raise anything
         return True
+
+
+def _list_tensors_changed_by_call(model: nn.Module, images: Tensor) -> list[str]:
+    """Return the paths of attributes that a forward pass replaces by other tensors, or by tensors of other values."""
+    before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
+    model(images.clone())
+    now = dict(_list_attributes(model))
+    same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
+    return [path for path in now if path not in same]
 
 
 def _are_same(tensor: Tensor, values: Tensor, now: Tensor) -> bool:

@@ -33,9 +33,7 @@ class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.changed = True
                     gradients = func(*(arg.float() if isinstance(arg, Tensor) else arg for arg in args))
                     return [gradient if gradient is None else gradient.bfloat16() for gradient in gradients]
-                is_pointwise = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
-                channels, side = images.shape[1], images.shape[-1]
-                if is_pointwise and channels < ONEDNN_BLOCK and (channels < 8 or side > MAX_STRIDED_SIDE):
+                if _overruns_workspace(images, weight, padding, groups):
                     self.changed = True
                     return _compute_without_stride(func, args)
         return func(*args, **(kwargs or {}))
@@ -56,6 +54,13 @@ def has_weights_only_on_padding(
             if not any(0 <= position * step + tap * apart - pad < side for position in range(outputs)):
                 return True
     return False
+
+
+def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
+    """Return whether oneDNN would write past its workspace for this convolution, as `StridedProjection` describes."""
+    is_pointwise = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
+    channels, side = images.shape[1], images.shape[-1]
+    return is_pointwise and channels < ONEDNN_BLOCK and (channels < 8 or side > MAX_STRIDED_SIDE)
 
 
 def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:

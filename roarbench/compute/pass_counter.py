@@ -84,6 +84,7 @@ class PassCounter:
                 numbers.pop(id(new), None)  # the number may become another object's
 
     def read_work(self) -> CountedWork:
+        """Return the work that has been counted so far."""
         return self._work
 
     def restore_work(self, work: CountedWork) -> None:
@@ -103,12 +104,7 @@ class PassCounter:
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if name == "script":
-
-            def script(code: Any, *arguments: Any, **named: Any) -> Any:
-                self._uncountable |= isinstance(code, nn.Module)
-                return original(code, *arguments, **named)
-
-            return script
+            return self._wrap_script(original)
         measure = _measure_fused_layers if name in _FUSED_FUNCTIONS else _measure_layer
 
         def compute(*arguments: Any, **named: Any) -> Any:
@@ -122,6 +118,13 @@ class PassCounter:
         # code that is scripted takes the function for torch's own
         torch.jit._builtins._register_builtin(compute, f"aten::{name}")
         return compute
+
+    def _wrap_script(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def script(code: Any, *arguments: Any, **named: Any) -> Any:
+            self._uncountable |= isinstance(code, nn.Module)
+            return original(code, *arguments, **named)
+
+        return script
 
     def _add(self, result: Any, layer: "LayerWork") -> None:
         tangent = _has_tangent(result)  # forward-mode differentiation computes the layer once more

@@ -188,11 +188,7 @@ class Training:
         self._compiled.clear()  # the compiler runs again for the smaller passes
 
     def _do_step(self) -> None:
-        rate = compute_learning_rate(self._recipe, self.step, self._batches.steps_per_epoch)
-        if self._learning_rate is not None:
-            self._learning_rate.fill_(rate)
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate if self._learning_rate is None else self._learning_rate
+        self._set_learning_rate()
         parts = self._batches.draw_next()
         with DRAWING, torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             # `torch.manual_seed` seeds the GPU, too, but takes 0.2 ms, up to a 50th of a small step on a CPU
@@ -208,6 +204,13 @@ class Training:
                 self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
+
+    def _set_learning_rate(self) -> None:
+        rate = compute_learning_rate(self._recipe, self.step, self._batches.steps_per_epoch)
+        if self._learning_rate is not None:
+            self._learning_rate.fill_(rate)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate if self._learning_rate is None else self._learning_rate
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
         """Return replayed steps; None if a step has several passes, is on a CPU, or is not replayable."""

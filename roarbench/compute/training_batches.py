@@ -41,6 +41,7 @@ class InputCache:
 
     @property
     def original_side(self) -> int:
+        """Return the original side of the inputs, in pixels."""
         return self._inputs.shape[2]
 
     def get_at_side(self, size: int) -> Tensor:

@@ -46,6 +46,7 @@ class Reproduction:
         has_same_predictions = (old.bits, old.probability) == (new.bits, new.probability)
         if has_same_predictions and old.rankings == new.rankings:
             return ReproductionOutcome.EQUAL, ""
+        # a run without training may score another network than the stored run did
         if not trains and len({old.weights, new.weights} - {""}) > 1:
             seen = "the explained network trained here has other weights"
             remedy = "`roarbench import` of a folder of published results imports the stored run's network"

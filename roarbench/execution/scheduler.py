@@ -45,6 +45,7 @@ class StepQueue:
 
     @property
     def active(self) -> bool:
+        """Return whether any step is left or in progress."""
         return self._graph.is_active()
 
     def take_ready(self, limit: int) -> list[Step]:
@@ -53,6 +54,11 @@ class StepQueue:
             self.enqueue(name)
         count = min(limit, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
+
+    def requeue_steps_of_other_processes(self) -> None:
+        """Queue the steps of other processes again, because these processes may have finished or died."""
+        while self.in_other_processes:
+            self.enqueue(self.in_other_processes.pop())
 
     def enqueue(self, name: str) -> None:
         """Queue a step; steps that were interrupted come after other steps of the same priority."""
@@ -200,16 +206,8 @@ class _Runner:
         while self._queue.active:
             is_checking = self._engine.idle > 0 and time.monotonic() >= next_check
             if is_checking:
-                while self._queue.in_other_processes:
-                    self._queue.enqueue(self._queue.in_other_processes.pop())
-            # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
-            count = max(_MIN_CLAIMED, self._engine.idle)
-            while self._engine.idle and (ready := self._queue.take_ready(count)):
-                count = min(2 * count, _MAX_CLAIMED)
-                todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
-                yield from self._claim_leases_and_start_steps(
-                    {step.make_lease_request(self._data): step for step in todo}
-                )
+                self._queue.requeue_steps_of_other_processes()
+            yield from self._start_ready_steps()
             if is_checking and self._queue.in_other_processes:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
@@ -225,6 +223,14 @@ class _Runner:
             else:  # workers have not started yet, or all have left
                 self._engine.wait(_WAIT_SECONDS)
 
+    def _start_ready_steps(self) -> Iterator[FinishedStep]:
+        # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
+        count = max(_MIN_CLAIMED, self._engine.idle)
+        while self._engine.idle and (ready := self._queue.take_ready(count)):
+            count = min(2 * count, _MAX_CLAIMED)
+            todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
+            yield from self._claim_leases_and_start_steps({step.make_lease_request(self._data): step for step in todo})
+
     def _claim_leases_and_start_steps(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
         if not requests:
             return
@@ -238,19 +244,21 @@ class _Runner:
             elif keys & answer.done:  # another command did some runs of this step
                 self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
             elif stopped := keys & answer.stopped.keys():
-                # if only some of the step's runs failed before, a step with the other runs is queued
-                reason = answer.stopped[min(stopped)]
-                self._check_interval = _MIN_CHECK_INTERVAL
-                if step.runs and len(stopped) < len(step.keys):
-                    self._queue.replace_and_enqueue_step(step.drop_runs(stopped))
-                    step = step.drop_runs({*step.keys} - stopped)
-                else:
-                    self._queue.record_end(step, reason)
-                yield FinishedStep(step, reason)
+                yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
                 self._queue.in_other_processes.append(step.job.name)
             else:
                 self._queue.enqueue(step.job.name)
+
+    def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
+        """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
+        self._check_interval = _MIN_CHECK_INTERVAL
+        if step.runs and len(stopped) < len(step.keys):
+            self._queue.replace_and_enqueue_step(step.drop_runs(stopped))
+            step = step.drop_runs({*step.keys} - stopped)
+        else:
+            self._queue.record_end(step, reason)
+        return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
         """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""

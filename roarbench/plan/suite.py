@@ -228,6 +228,7 @@ class SuiteSpec:
 
     @property
     def estimator_records(self) -> tuple[Estimator, ...]:
+        """Return the records of all estimators in order, without duplicates."""
         return tuple(map(find_estimator, self.estimators))
 
     @property

@@ -50,22 +50,21 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
     every block, unless the file has `add_controls = false`.
     """
-    section = top.read_section("lists")
+    lists = _read_estimator_lists(top.read_section("lists"), dataset)
+    default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
+    tables = top.read_sections("block", _BLOCK_SETTINGS)
+    blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
+    _refuse_missing_random(top, blocks)
+    return blocks
+
+
+def _read_estimator_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
+    """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
     lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
     for name in section:
         if name in lists or name in ESTIMATORS:
             raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
-    lists = lists | {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
-    default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
-    tables = top.read_sections("block", _BLOCK_SETTINGS)
-    blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
-    compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
-    with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
-    for block in compared:
-        if (block.protocol, block.unit, block.fill) not in with_random:
-            seen = f"{block.protocol.name} lacks random, with which its rows are compared"
-            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
-    return blocks
+    return lists | {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -94,6 +93,16 @@ def _read_block(
                 block = Block(protocol, estimators, levels, seeds, unit, fill)
                 refuse_impossible_cells(block, dataset.tabular)
                 yield block
+
+
+def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
+    """Refuse protocols without Random, except mask-only, because tables compare the other estimators with Random."""
+    compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
+    with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
+    for block in compared:
+        if (block.protocol, block.unit, block.fill) not in with_random:
+            seen = f"{block.protocol.name} lacks random, with which its rows are compared"
+            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:

@@ -184,18 +184,28 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
         runs = [*next(iter(parts.values()))]
     else:
         runs = [("--protocol", protocol.name, *part) for protocol, several in parts.items() for part in several]
-    # the suite, the images, and its fill and unit if they are not the suite's own
-    suffixes = [part.split(" ", 1) for part in results.suite.title_suffix.split(", ")]
-    changed = [word for name, *value in suffixes if name in ("fill", "unit") for word in (f"--{name}", *value)]
-    limit = ("--max-images", f"{results.limit}") if results.limit else ()
-    version = ("--suite", make_suite_option_value(results.suite), *limit, *changed)
-    inputs = list[str]()  # the options for images and explained networks, with DIR and FILE for local files
-    for option, value in zip(results.options[::2], results.options[1::2], strict=True):
-        name = value.partition("@")[0]
-        inputs += [option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE"]
+    version = _list_version_options(results)
+    inputs = _list_image_and_network_options(results)
     commands = [("run", *version, *inputs, *options) for options in runs]
     commands.append(("report", *version, *results.options, "-o", "report.html"))
     return [shlex.join(["roarbench", *words]) for words in commands]
+
+
+def _list_version_options(results: "SuiteResults") -> Options:
+    """Return the options that name the suite, its fill and unit if they are not the suite's own, and the images."""
+    suffixes = [part.split(" ", 1) for part in results.suite.title_suffix.split(", ")]
+    changed = [word for name, *value in suffixes if name in ("fill", "unit") for word in (f"--{name}", *value)]
+    limit = ("--max-images", f"{results.limit}") if results.limit else ()
+    return ("--suite", make_suite_option_value(results.suite), *limit, *changed)
+
+
+def _list_image_and_network_options(results: "SuiteResults") -> Options:
+    """Return the options of `run` for the images and for the explained networks, with DIR and FILE for local files."""
+    options = []
+    for option, value in zip(results.options[::2], results.options[1::2], strict=True):
+        name = value.partition("@")[0]
+        options += [option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE"]
+    return tuple(options)
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:

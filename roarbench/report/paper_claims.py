@@ -277,18 +277,7 @@ def compute_mean_accuracies(
     return curves
 
 
-def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]]:
-    """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's (`ours`).
-
-    The claims are about ROAR, so other measures of the suite do not test them.
-    """
-    published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
-    records: list[dict[str, Any]] = [
-        {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)}
-        for claim in CLAIMS
-    ]
-    if not judges:
-        return records
+def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
     roar, results = judges.roar, judges.suite_results
 
     def get_contrast(name: str, t: float) -> Contrast | None:
@@ -304,7 +293,22 @@ def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]
     retrained, unretrained = (
         {results.suite.dataset: compute_mean_accuracies(results, protocol, judges.unit)} for protocol in (ROAR, MORF)
     )
-    measured, differences = AccuracyTables(retrained, unretrained, get_contrast), dict[ComparedPair, Contrast]()
+    return AccuracyTables(retrained, unretrained, get_contrast)
+
+
+def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]]:
+    """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's (`ours`).
+
+    The claims are about ROAR, so other measures of the suite do not test them.
+    """
+    published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
+    records: list[dict[str, Any]] = [
+        {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)}
+        for claim in CLAIMS
+    ]
+    if not judges:
+        return records
+    measured, differences = _collect_roar_accuracies(judges), dict[ComparedPair, Contrast]()
     for pair in sorted({pair for claim in CLAIMS for check in claim.checks(measured) for pair in check.pairs}):
         estimator, control = (measured.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
         if estimator and control:

@@ -62,30 +62,12 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
     gains = table.has_gains_and_ranks
     compared = gains and not table.board.protocol.scores_all_network_pairs
     checks = [number for number, row in enumerate(table.rows) if row.check]
-    suite_results, board = table.suite_results, table.board
     return Table(
-        f"{suite_results.title}: {board.protocol.title}",
+        f"{table.suite_results.title}: {table.board.protocol.title}",
         tuple(list_columns(table)),
         notes=tuple(summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)),
         all_notes=(f"{table.caption}.", write_all_notes(table)),
-        shared={
-            **suite_results.identity,
-            "levels": list(board.levels),
-            "protocol": board.protocol.name,
-            "unit": table.unit,
-            "fill": table.fill,
-            "images": board.images if table.has_results else None,
-            "reference_accuracy": suite_results.reference_accuracy,
-            "complete": suite_results.complete,
-            "missing_runs": table.runs.own.missing,  # without those of rows added to the suite
-            "planned_runs": table.runs.own.planned,
-            "at_chance": bool(suite_results.at_chance_warning),
-            "confidence": CONFIDENCE,
-            "intervals_cover": board.covers,
-            **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
-            "chance": suite_results.known_chance,
-            "hash": table.runs_hash,
-        },
+        shared=list_shared_values(table),
         shared_keys=("limit", "chance", "missing_runs", "planned_runs", "hash", "protocol"),
         flat_groups={"curve": "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"},
         last_note=f"{SAME}: not significantly different." if compared else "",
@@ -93,6 +75,29 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.place),
         sections=frozenset(checks[:1]) - {0},
     )
+
+
+def list_shared_values(table: SuiteTable) -> dict[str, Any]:
+    """Return the values that a table's rows share, by JSON key; missing values are None."""
+    suite_results, board = table.suite_results, table.board
+    return {
+        **suite_results.identity,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": table.fill,
+        "images": board.images if table.has_results else None,
+        "reference_accuracy": suite_results.reference_accuracy,
+        "complete": suite_results.complete,
+        "missing_runs": table.runs.own.missing,  # without those of rows added to the suite
+        "planned_runs": table.runs.own.planned,
+        "at_chance": bool(suite_results.at_chance_warning),
+        "confidence": CONFIDENCE,
+        "intervals_cover": board.covers,
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
+        "chance": suite_results.known_chance,
+        "hash": table.runs_hash,
+    }
 
 
 def list_columns(table: SuiteTable) -> list[Column]:

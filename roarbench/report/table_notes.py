@@ -1,6 +1,7 @@
 """Write the notes below a table: the scope of intervals, doubts about the whole table, and the meaning of signs."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.faithfulness_scores import IMAGES
@@ -70,10 +71,7 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     """Describe the intervals' scope, all doubts, and special rows and columns; `signs` or not."""
-    names_by_reason = defaultdict[str, list[str]](list)
-    for name, reason in table.suite_results.suite.left_out.items():
-        names_by_reason[reason].append(name)
-    left_out = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
+    left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
         describe_missing_runs(table, signs),
         describe_equal_matched_masks(table),
@@ -177,6 +175,14 @@ def _describe_several_machines(table: SuiteTable) -> str:
         return ""
     differ = "; ".join(f"{setting} {' or '.join(sorted(values))}" for setting, values in values_by_setting.items())
     return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
+
+
+def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """Join pairs of a name and a reason to `a, b: reason; c: other reason`."""
+    names_by_reason = defaultdict[str, list[str]](list)
+    for name, reason in reasons:
+        names_by_reason[reason].append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
 
 
 def _describe_quantus_columns(table: SuiteTable) -> str:
