@@ -121,7 +121,7 @@ def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     order = {
         suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in SUITE_VERSIONS.values()
     }
-    built_in = sorted(reversed(SUITE_VERSIONS.values()), key=order.__getitem__)
+    built_in = sorted(reversed(order), key=order.__getitem__)
     all_suites = [*built_in, *reversed(read_suites(store.database))]
     return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
 

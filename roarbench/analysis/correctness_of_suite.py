@@ -8,7 +8,6 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.result_checks import has_same_rankings_for_all_networks, list_distinct
 from roarbench.analysis.stored_results import ByPoint
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
@@ -44,11 +43,9 @@ def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, 
         own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
     names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
     used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
-    curves = results.list_curves(protocol, unit, fill)
-    differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(list_distinct(curve))}
-    alike = {name for name, _ in curves} - differing
+    independent = results.check_rows(protocol, unit, fill).independent
     explained = {at: tuple(result.run.reference for result in group) for at, group in used.items()}
-    references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
+    references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in independent}
     correct = dict(zip(used, _unpack_groups(list(used.values())), strict=True))
     scores = replace(empty, correct=correct, references=references)
     if not protocol.random_is_zero:

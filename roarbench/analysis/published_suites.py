@@ -34,15 +34,15 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     notes = (_SUITES, _ANNOTATIONS)
     parts = [read_published_rows(folder / file.path, file.sha256, seeds, notes) for file in files]
     rows = [result for part in parts for result in part.results]
-    requested = _find_suite(suite, parts)
-    names = {result.run.cell.estimator for result in rows} - {CLEAN}
-    extended = add_estimators_with_twins(requested, sorted(filter(is_addable_to_suites, names)))
     images = {result.run.data for result in rows}
     if len(images) > 1:
         raise StoreError(f"the published rows of {suite} are on {len(images)} sets of images, expected one")
     found = defaultdict[Cell, dict[int, RunResult]](dict)
     for result in rows:
         found[result.run.cell][result.run.seed] = result
+    names = {cell.estimator for cell in found} - {CLEAN}
+    requested = _find_suite(suite, parts)
+    extended = add_estimators_with_twins(requested, sorted(filter(is_addable_to_suites, names)))
     planned = {
         PlannedRun(cell, seed): by_seed[seed]
         for cells, seeds in list_cells_with_seeds(extended)

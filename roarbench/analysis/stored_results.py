@@ -13,6 +13,7 @@ from roarbench.analysis.result_checks import (
     explain_inconsistency,
     find_most_frequent_weights,
     find_provenance_differences,
+    has_same_rankings_for_all_networks,
     list_distinct,
 )
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -34,6 +35,13 @@ class OtherResults(NamedTuple):
     title: str
     limit: int | None
     options: tuple[str, ...]
+
+
+class RowChecks(NamedTuple):
+    """Checks of the rows of one board."""
+
+    inconsistent: dict[str, str]  # by row whose results do not form one curve, the reason
+    independent: set[str]  # rows whose rankings are equal for all explained networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +86,7 @@ class StoredResults:
     largest_class_share: float | None = None
     # levels of the boards that leave out other levels of the suite
     included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
-    _reasons: dict[tuple[Protocol, Unit, str], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
+    _checks: dict[tuple[Protocol, Unit, str], RowChecks] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -233,21 +241,24 @@ class StoredResults:
         checksum of their explained weights are consistent only if most results lack this checksum. The two curves of a
         derived protocol may come from rankings of two machines if both explain the same networks.
         """
-        key = (protocol, unit, fill or self.suite.find_fill(protocol))
-        if key not in self._reasons:
-            self._reasons[key] = self._explain_inconsistent_rows(*key)
-        return self._reasons[key]
+        return self.check_rows(protocol, unit, fill).inconsistent
 
-    def _explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, str]:
-        usual, reasons = self._usual_weights, dict[str, str]()
-        for name, curve in self.list_curves(protocol, unit, fill):
-            by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
-            for result in list_distinct(curve):
-                by_network[result.run.reference].append(result)
-            for network, results in by_network.items():
-                if reason := explain_inconsistency(results, usual.get(network, "")):
-                    reasons.setdefault(name, reason)
-        return reasons
+    def check_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> RowChecks:
+        """Check that the results of each row of a board form one curve, and whether its maps depend on a network."""
+        key = (protocol, unit, fill or self.suite.find_fill(protocol))
+        if key not in self._checks:
+            reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
+            for name, curve in self.list_curves(*key):
+                distinct = list_distinct(curve)
+                (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
+                by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
+                for result in distinct:
+                    by_network[result.run.reference].append(result)
+                for network, results in by_network.items():
+                    if reason := explain_inconsistency(results, self._usual_weights.get(network, "")):
+                        reasons.setdefault(name, reason)
+            self._checks[key] = RowChecks(reasons, independent - dependent)
+        return self._checks[key]
 
     @cached_property
     def _usual_weights(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 
 from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
 from roarbench.cli.options import app, expand_option_records
-from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
+from roarbench.cli.suggested_commands import append_proposed_command, find_commands, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
@@ -110,7 +110,7 @@ def _run_command_line() -> int:
     code = 2
     try:
         _refuse_unusable_arguments(sys.argv[1:])
-        code = app(prog_name="roarbench", standalone_mode=False) or 0
+        code = find_commands()(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except (CallerError, RunError) as error:
         _print_error(append_proposed_command(error))

@@ -26,10 +26,13 @@ _STORE_OPTIONS = ("--store", "--db")
 _SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
 
 
+find_commands = cache(lambda: get_command(app))  # at the first call, `main` has added all commands
+
+
 @cache
 def list_accepted_suite_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
-    commands = getattr(get_command(app), "commands", {})
+    commands = getattr(find_commands(), "commands", {})
     flags = {flag for parameter in commands[command].params for flag in parameter.opts} if command in commands else ()
     return [option for option in (*_SUITE_OPTIONS, "-o") if option in flags]
 

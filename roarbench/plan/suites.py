@@ -8,11 +8,13 @@ Nothing here imports torch or executes the Python file that defines a network. B
 """
 
 import re
+from collections import UserDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from roarbench.common.enums import MapNumerics, Split, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName, make_missing_suite_file_error
@@ -36,7 +38,10 @@ _LONGEST = 40  # maximum characters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 _MAX_RUNS = 10**6  # of a suite in an imported file
 
+Key = TypeVar("Key")
 
+
+@cache
 def read_builtin_suite(path: Path) -> SuiteSpec:
     """Return the suite that one of the package's TOML files describes."""
     top = parse_toml(path.read_text("utf-8"), path)
@@ -47,28 +52,40 @@ def read_builtin_suite(path: Path) -> SuiteSpec:
     return replace(read_suite_sections(top, dataset, path.parent), version=version, own=None)
 
 
-def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
-    """Return all versions of the named suites, quick suites first; old versions are in the published results."""
+class _Suites(UserDict[Key, SuiteSpec]):
+    """Suites, each read from its file at first use, because most commands need one or two."""
+
+    def __getitem__(self, key: Key) -> SuiteSpec:
+        suite: SuiteSpec | Path = self.data[key]
+        return read_builtin_suite(suite) if isinstance(suite, Path) else suite
+
+
+_NAME_AND_VERSION = re.compile(r'(?m)^name = "(.*)"\nversion = (\d+)$')
+
+
+def _list_suite_files() -> dict[tuple[str, int | str], Any]:
+    """Return the files of all versions of the named suites, quick suites first; old versions are in the results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
-    suites = {(suite.name, suite.version): suite for suite in map(read_builtin_suite, files)}
-    return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
+    found = ((_NAME_AND_VERSION.findall(file.read_text("utf-8"))[0], file) for file in files)
+    versions = {(name, int(version)): file for (name, version), file in found}
+    return {key: versions[key] for key in sorted(versions, key=lambda key: (not key[0].startswith("quick"), *key))}
 
 
-SUITE_VERSIONS = _read_suites()
+SUITE_VERSIONS = _Suites(_list_suite_files())
 # newest version of each name: SUITE_VERSIONS is sorted by version
-SUITES = {suite.name: suite for suite in SUITE_VERSIONS.values()}
+SUITES = _Suites({name: file for (name, _), file in SUITE_VERSIONS.data.items()})
 
 _REMOVED_SUITES = {"breast-cancer-10", "cifar10-fast", "imagenet-100-64", "imagenet-augmented", "quick-full"}
 
 
 def find_builtin_suite(name: str) -> SuiteSpec:
     """Return the newest suite of this name, or the version in `NAME@VERSION`; raise UnknownName if there is none."""
-    versions = {suite.versioned: suite for suite in SUITE_VERSIONS.values()}
+    versions = {f"{own}@{version}": (own, version) for own, version in SUITE_VERSIONS}
     if name.partition("@")[0] in _REMOVED_SUITES:
         raise RemovedName("suite", name)
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
-    return SUITES.get(name) or versions[name]
+    return SUITES[name] if name in SUITES else SUITE_VERSIONS[versions[name]]
 
 
 def make_renamed_suite_text(name: str) -> str:
@@ -78,7 +95,7 @@ def make_renamed_suite_text(name: str) -> str:
     current, published = FOLDER / f"{suite.name}.toml", f"{suite.name}/{suite.version}/suite.toml"
     text = (current if newest or not RESULTS else RESULTS / published).read_text("utf-8")
     renamed = f'name = "my-{suite.name}"  # name of your suite; its version will be a hash of all that it computes'
-    return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
+    return _NAME_AND_VERSION.sub(renamed, text, count=1)
 
 
 def make_suite_option_value(suite: SuiteSpec) -> str:

@@ -36,7 +36,7 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
-from roarbench.store.run_result import RunResult, make_result_row, read_code_version, read_result
+from roarbench.store.run_result import READ_COLUMNS, RunResult, make_result_row, read_code_version, read_result
 from roarbench.store.schema import (
     failures,
     find_stored_keys,
@@ -182,7 +182,8 @@ class ResultsStore:
     def read_results(self, keys: Collection[str], parsed_runs: Mapping[str, Run] = {}) -> dict[str, RunResult]:
         """Return a dict from these keys to results; runs in `parsed_runs` are not parsed again."""
         with self.database.begin_read() as connection:
-            rows = select_matching(connection, select(results), results.c.key, keys)
+            columns = select(*(results.c[name] for name in READ_COLUMNS))
+            rows = select_matching(connection, columns, results.c.key, keys)
             return {row.key: read_result(row, parsed_runs) for row in rows}
 
     def read_seeds_by_data_and_weights(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:

@@ -176,6 +176,7 @@ class RunResult:
 
 
 _OUTCOME_COLUMNS = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
+READ_COLUMNS = ["key", "record", *(column.name for column in fields(Provenance)), *_OUTCOME_COLUMNS]  # of `read_result`
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ def read_run(row: Any, parsed_runs: Mapping[str, Run] = {}) -> Run:
 
 
 def read_result(row: Any, parsed_runs: Mapping[str, Run] = {}) -> RunResult:
-    """Return the result in a row of `results`; raise ValueError for a damaged row."""
+    """Return the result in a row with `READ_COLUMNS` of `results`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
         return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME_COLUMNS})

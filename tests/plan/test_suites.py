@@ -31,6 +31,7 @@ CONTROLS = MATCHED.estimators[:7]
 def test_find_suite_returns_newest_version():
     newest = {name: max(version for other, version in SUITE_VERSIONS if other == name) for name, _ in SUITE_VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
+    assert [(suite.name, suite.version) for suite in SUITE_VERSIONS.values()] == [*SUITE_VERSIONS]
     assert find_builtin_suite("imagenet-noretrain").version == 2
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_builtin_suite("quikc")
