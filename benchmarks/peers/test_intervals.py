@@ -12,9 +12,9 @@ from scipy.stats import bootstrap, false_discovery_control
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.plan.protocols import ROAR
 from roarbench.stats.board_records import Board
-from roarbench.stats.compute_board import compute_board
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, compute_trapezoid_weights
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict
+from tests.helpers.boards import compute_board
 
 Floats = NDArray[np.floating]
 

@@ -129,12 +129,7 @@ def compute_differing_mask_share(strata: Unsigned, t: float) -> float:
 
 
 def compute_mean_differing_mask_share(strata: Unsigned, levels: Sequence[float]) -> float:
-    """Compute the mean of `compute_differing_mask_share` over levels, at most 200 evenly spaced images.
-
-    More than `FEW_FEATURES` features give 1.0 without a computation.
-    """
-    if strata.shape[1] > FEW_FEATURES:
-        return 1.0
+    """Compute the mean of `compute_differing_mask_share` over levels, at most 200 evenly spaced images."""
     step = -(-len(strata) // _SAMPLED)
     return sum(compute_differing_mask_share(strata[::step], t) for t in levels) / len(levels)
 

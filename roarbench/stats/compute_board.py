@@ -15,7 +15,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.contrasts import Contrast, Quantities, measure_cells
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, Point
-from roarbench.stats.gains import compute_gains, select_variance_components
+from roarbench.stats.gains import compute_gains
 from roarbench.stats.intervals import Estimate, Key, estimate_all, estimate_shares
 from roarbench.stats.own_network_gain import (
     JudgedGain,
@@ -35,20 +35,6 @@ from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, dec
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 _MISSING = Estimate()
 _Pair = tuple[str, str]  # a row, and the row that it is compared with
-
-
-def compute_board(
-    scores: Correctness,
-    protocol: Protocol,
-    variances: VarianceComponents | None = None,
-    shown_rows: Collection[str] | None = None,
-) -> Board:
-    """Judge all estimators of one protocol, and return the board with the rows in `shown_rows` (all by default).
-
-    If `variances` is None, the variance components are estimated from `scores`.
-    """
-    variances = variances or estimate_variance_components([scores.differences or scores])
-    return Judge.from_scores(scores, protocol, select_variance_components(protocol, variances)).make_board(shown_rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,7 +139,6 @@ def test_mean_differing_mask_share_agrees_with_masks_of_random_maps():
         shares.append((mask != matched).any(1).mean())
     found = compute_mean_differing_mask_share(strata, (0.1, 0.5))
     assert found == pytest.approx(np.mean(shares), abs=4 * 0.5 / np.sqrt(2 * 200))  # 200 rows are used
-    assert compute_mean_differing_mask_share(np.zeros((1, 65), np.uint8), (0.5,)) == 1.0
 
 
 def test_magnitudes_of_table_have_no_blurred_copy():

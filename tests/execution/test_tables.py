@@ -1,7 +1,9 @@
 """A run on a bundled table: its rows, and estimators that do not apply to tables."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from leaderboard.live_store import read_views
@@ -78,3 +80,6 @@ def test_share_of_differing_matched_masks_of_bundled_tables(tmp_path):
     few, many = shares.values()
     # without equal values: 1 - 8/10 = 0.2 at 0.1, and 0.516 at 0.5; equal values make strata larger
     assert 0.2 <= few[0] < 0.3 and 0.51 <= few[1] < 0.6 and min(many) > 0.95
+    pixels_alone = SimpleNamespace(test=SimpleNamespace(pixels=np.zeros((1, 65, 1, 1), np.uint8)))
+    # masks of more than 64 features differ, which needs no computation
+    assert compute_share_of_differing_matched_masks(pixels_alone, Unit.SCALAR, "mean", (0.5,)) == 1.0

@@ -8,7 +8,7 @@ import pytest
 from roarbench.plan.protocols import KAR, MATCHED, MORF, ROAR
 from roarbench.report.paper_claims import compute_curve_gain
 from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
-from roarbench.stats.compute_board import Judge, compute_board
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import (
     UNTOUCHED,
     Correctness,
@@ -18,6 +18,7 @@ from roarbench.stats.correctness_and_gain import (
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
+from tests.helpers.boards import compute_board
 
 IMAGES = 600
 STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0, "weak": 0.15}

@@ -17,7 +17,7 @@ from roarbench.api.check_table import CONTROLS, CheckTable
 from roarbench.api.training_free_measures import CHECK_LEVELS
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR
-from roarbench.stats.compute_board import Judge, compute_board
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
 from roarbench.stats.intervals import FEWEST_IMAGES, estimate_all
@@ -34,6 +34,7 @@ from studies.coverage.simulate import (
     simulate_table,
     simulate_unchanged,
 )
+from tests.helpers.boards import compute_board
 
 pytestmark = pytest.mark.slow
 
