@@ -77,6 +77,11 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
     if not np.isfinite(array).all():
         number = int(np.argmin(np.isfinite(array).all((1, 2, 3))))
         raise CallerError(f"{subject}: number {number} holds NaN or infinity; expected finite numbers")
+    _, channels, height, width = array.shape
+    if width in (1, 3, 4) and min(channels, height) > 4 and (width > 1 or channels == height):
+        seen = f"{subject} of shape {array.shape} are read as {channels} channels of {height} x {width} pixels"
+        remedy = "pass images.permute(0, 3, 1, 2), and a network that takes them"
+        warn_caller(f"{seen}; if the last axis has the channels, {remedy}")
     return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
 
 

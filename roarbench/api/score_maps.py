@@ -34,6 +34,7 @@ from roarbench.estimators.network_copies import copy_for_threads, copy_frozen_sh
 
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass; larger batches are not faster on a CPU
 _MOST_THREADS = 4  # each thread needs memory for the activations of a batch
+_CHECKED, _MOST_CHANGE = 4, 1e-3  # images whose logits are compared at the end; share of the largest logit
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -108,6 +109,15 @@ class ThreadedNetworks(NamedTuple):
 
         logits_by_batch = self.map(compute_batch, split_into_batches(pixels, self.copies[0]))
         return [torch.cat(logits) for logits in zip(*logits_by_batch, strict=True)]
+
+    def refuse_changed_logits(self, pixels: Tensor, logits: Sequence[Tensor]) -> None:
+        """Raise CallerError if a network no longer returns these logits, (n, classes), for the first images."""
+        for networks in self.copies:
+            for number, (network, before) in enumerate(zip(networks, logits, strict=True), 1):
+                change = (compute_logits(network, pixels[:_CHECKED]) - before[:_CHECKED]).abs().max()
+                if change > _MOST_CHANGE * before[:_CHECKED].abs().max():
+                    seen = f"network {number} gives the same images other logits than at the start of this call"
+                    raise CallerError(f"{seen}; its forward keeps a state, such as a counter: remove it")
 
     def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.

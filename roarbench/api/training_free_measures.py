@@ -121,6 +121,7 @@ def check(
         explainers.refuse_failing_estimators(few)
         passes = explainers.count_passes(few[0])
         scores = make_and_score_maps(request, explainers, threads)
+        threads.refuse_changed_logits(pixels, logits)
     warn_of_tied_features(scores, explainers)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
@@ -203,6 +204,7 @@ def own_network_gain(
         explainers.refuse_failing_estimators(few)
         passes = explainers.count_passes(few[0])
         scores = make_and_score_maps(request, explainers, threads)
+        threads.refuse_changed_logits(pixels, logits)
     warn_of_tied_features(scores, explainers)
     return _make_own_network_table(scores, request, explainers.searches, passes)
 

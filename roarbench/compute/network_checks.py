@@ -21,6 +21,7 @@ _CHANNELS = (1, 3, 4)  # usual numbers of channels
 _STEP = 1e-4  # the length of the step, on the scale of the images
 _AGREEMENT = 0.005  # of the differences in both senses; if they disagree, a kink is between, and they say nothing
 _MOST_ERROR = 0.03
+_ROUNDING = 1e4 * torch.finfo(torch.float64).eps  # of the largest output; smaller differences may be rounding alone
 
 
 @torch.no_grad()
@@ -215,7 +216,8 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     slope, derivative = (after - before) / (2 * _STEP), gradient.flatten() @ direction
     agrees = (after + before - 2 * middle).abs() <= _AGREEMENT * (after - before).abs() / 2
     differs = (derivative - slope).abs() > _MOST_ERROR * slope.abs()
-    if logits.dtype != torch.float64 or not agrees or not differs:
+    is_rounded = (after - before).abs() <= _ROUNDING * logits.detach().abs().max()
+    if logits.dtype != torch.float64 or is_rounded or not agrees or not differs:
         return ""
     modules = model.named_modules()
     hooked = [path for path, module in modules if module._backward_hooks or module._backward_pre_hooks]

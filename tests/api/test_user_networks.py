@@ -394,3 +394,37 @@ def test_gradient_that_is_the_derivative_is_not_reported(networks, act):
     network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), act(), *networks[0][2:])
     network[2].register_full_backward_hook(lambda layer, inputs, outputs: None)  # only looks
     assert describe_changed_gradient(network.eval(), IMAGES) == ""
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])
+def test_saturated_probabilities_have_no_measured_derivative(networks, last):
+    """The derivative of a probability near 1 drowns in the rounding of its differences."""
+    confident = WithChangedOutput(networks[0], lambda y: 30 * y / y.detach().diff().abs()).eval()
+    assert describe_changed_gradient(nn.Sequential(confident, last), IMAGES) == ""
+
+
+@pytest.mark.parametrize("judged", ["check", "own-network"])
+def test_network_that_changes_during_the_call_is_refused(networks, judged):
+    """A counter in Python changes the logits at the end, as a schedule does."""
+    calls = []
+
+    def change(logits, last=10**9):
+        calls.append(1)
+        return logits if len(calls) < last else -logits
+
+    API_CALLS[judged](WithChangedOutput(networks[2], change), networks)
+    late = len(calls) - 2
+    calls.clear()
+    with pytest.raises(rb.CallerError, match="gives the same images other logits than at the start of this call"):
+        API_CALLS[judged](WithChangedOutput(networks[2], lambda y: change(y, late)), networks)
+
+
+@pytest.mark.parametrize(("axes", "warned"), [((0, 2, 3, 1), True), ((0, 1, 2, 3), False)])
+def test_images_with_channels_last_cause_a_warning(recwarn, axes, warned):
+    class Permuted(nn.Module):
+        def forward(self, images):
+            return images.permute(*np.argsort(axes).tolist())
+
+    model = nn.Sequential(Permuted(), nn.Flatten(), nn.Linear(3 * 36, 2))
+    rb.check(model, torch.rand(24, 3, 6, 6).permute(*axes), LABELS, ["grad"], fills=("mean",))
+    assert any("are read as 6 channels of 6 x 3 pixels" in str(each.message) for each in recwarn) == warned
