@@ -62,7 +62,6 @@ def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> li
 
 
 def is_on_gpu(network: nn.Module) -> bool:
-    """Return whether a network has weights on a GPU."""
     return any(weights.is_cuda for weights in network.parameters())
 
 

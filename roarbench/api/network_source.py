@@ -239,7 +239,8 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     """
     written = WrittenStatements()
     retrained = images is not None
-    own_layers_last = retrained and _has_own_module_that_sets_its_parts(model)
+    own = (module for module in model.modules() if not is_from_installed_package(type(module)))
+    own_layers_last = retrained and has_own_module_that_sets_its_parts(own)
     try:
         if path := find_uncopyable_tensor(model):
             raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
@@ -254,11 +255,6 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
     modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"
     return _NETWORK.format(**parts, modules=modules, reset=RESET), notes
-
-
-def _has_own_module_that_sets_its_parts(model: nn.Module) -> bool:
-    own = (module for module in model.modules() if not is_from_installed_package(type(module)))
-    return has_own_module_that_sets_its_parts(own)
 
 
 def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:

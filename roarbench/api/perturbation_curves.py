@@ -17,16 +17,9 @@ from roarbench.api.removal import (
     mark_removed,
     rank_maps,
 )
-from roarbench.api.score_maps import (
-    compute_logits,
-    refuse_nan_logits,
-)
+from roarbench.api.score_maps import compute_logits, refuse_nan_logits
 from roarbench.api.torch_settings import use_neutral_settings
-from roarbench.api.user_networks import (
-    borrow_networks,
-    check_and_wrap_network,
-    warn_if_at_chance,
-)
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.common.errors import CallerError
 from roarbench.stats.contrasts import Contrast, measure_means

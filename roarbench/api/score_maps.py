@@ -149,7 +149,6 @@ class RemovalMeasure(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the column's heading."""
         return f"{self.order} {self.fill}"
 
 

@@ -34,7 +34,7 @@ from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
+from roarbench.datasets.select_images import describe_items_in_both_splits, hash_bytes
 from roarbench.execution.network_trials import insert_tuned_learning_rate
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.suite_template import compose_recipe_lines
@@ -236,14 +236,13 @@ def _format_block(protocol: str, fills: list[str]) -> str:
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
-    table = pa.table({"image": [_encode_png(image) for image in images], "label": labels})
+    contents = []
+    for image in images:
+        encoded = io.BytesIO()
+        Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(encoded, "PNG")
+        contents.append(encoded.getvalue())
+    table = pa.table({"image": contents, "label": labels})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
-
-
-def _encode_png(image: NDArray[np.uint8]) -> bytes:
-    encoded = io.BytesIO()
-    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(encoded, "PNG")
-    return encoded.getvalue()
 
 
 def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]) -> bool:

@@ -170,7 +170,6 @@ _SETTINGS = (
 
 
 def read_settings() -> list[Any]:
-    """Read the settings of this thread and process."""
     return [setting.read() for setting in _SETTINGS]
 
 

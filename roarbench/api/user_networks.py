@@ -88,22 +88,17 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
     other_types = {str(tensor.dtype).removeprefix("torch.") for tensor in weights} - {"float32"}
     if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
         say(f"{name} has weights made under torch.inference_mode, which torch cannot explain; an ordinary copy is used")
-        return _copy_without_inference_tensors(model).float()
+        copied = deepcopy(model)
+        for module in copied.modules():
+            for key, weight in module.named_parameters(recurse=False):
+                setattr(module, key, nn.Parameter(weight.detach().clone()))  # has a gradient, unlike the original
+            for key, buffer in module.named_buffers(recurse=False):
+                setattr(module, key, buffer.clone())
+        return copied.float()
     if not other_types:
         return model
     say(f"{name} has weights in {', '.join(sorted(other_types))}; a copy in float32 is used")
     return deepcopy(model).float()
-
-
-def _copy_without_inference_tensors(model: nn.Module) -> nn.Module:
-    """Copy a network; the copy's weights have a gradient, unlike those that were made under `torch.inference_mode`."""
-    copied = deepcopy(model)
-    for module in copied.modules():
-        for name, weight in module.named_parameters(recurse=False):
-            setattr(module, name, nn.Parameter(weight.detach().clone()))
-        for name, buffer in module.named_buffers(recurse=False):
-            setattr(module, name, buffer.clone())
-    return copied
 
 
 def switch_to_eval_mode(model: nn.Module) -> None:

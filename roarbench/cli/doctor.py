@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sysconfig
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,8 +42,7 @@ class Diagnosis(NamedTuple):
 
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub, the sandbox and optional packages."""
-    machine = [*_check_processor_and_gpu(), _check_torch_compile(), _check_memory(), _check_disk(store)]
-    return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), _list_extras()]
+    return [*_examine_processor_and_gpu(), _check_memory(), _check_disk(store), *_examine_software()]
 
 
 def make_findings_table(findings: list[Diagnosis]) -> RichTable:
@@ -57,17 +57,25 @@ def make_findings_table(findings: list[Diagnosis]) -> RichTable:
     return format_list(Table("", columns))
 
 
-def _check_processor_and_gpu() -> list[Diagnosis]:
+def _examine_processor_and_gpu() -> Iterator[Diagnosis]:
+    """Check the processor, the GPU, and what training needs for speed on a GPU."""
     count, device = count_cores(), choose_device()
+    yield Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time")
+    yield _check_device()
+    if device.type == "cuda":  # NVIDIA's MPS runs kernels of several processes concurrently on one GPU
+        runs = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control").exists()
+        advice = "for small images several workers share a GPU: run `nvidia-cuda-mps-control -d`"
+        yield Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
     fast = can_use_bf16(Precision.BF16, device)
-    return [
-        Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
-        _check_device(),
-        *([_check_nvidia_mps()] if device.type == "cuda" else []),
-        Diagnosis(
-            "bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "training runs use float32 and take longer"
-        ),
-    ]
+    advice = "training runs use float32 and take longer"
+    yield Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, advice)
+    missing = [] if importlib.util.find_spec("triton") else ["triton"]
+    missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
+    missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
+    state = f"lacks {' and '.join(missing)}" if missing else "ready"
+    if device.type == "cpu":
+        state, missing = "not used without a GPU", []
+    yield Diagnosis("torch.compile", state, not missing, "pip install triton; apt-get install gcc python3-dev")
 
 
 def _check_device() -> Diagnosis:
@@ -98,25 +106,6 @@ def _read_gpus_and_cuda_version() -> tuple[str, str]:
     return ", ".join(names), version.group(1) if version else ""
 
 
-def _check_nvidia_mps() -> Diagnosis:
-    """Check NVIDIA's MPS, which runs kernels of several processes concurrently on one GPU."""
-    pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
-    runs = (pipe / "control").exists()
-    advice = "for small images several workers share a GPU: run `nvidia-cuda-mps-control -d`"
-    return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
-
-
-def _check_torch_compile() -> Diagnosis:
-    """Check the requirements of torch.compile on a GPU: Triton, a C compiler and Python's headers."""
-    if choose_device().type == "cpu":
-        return Diagnosis("torch.compile", "not used without a GPU", True, "")
-    missing = [] if importlib.util.find_spec("triton") else ["triton"]
-    missing += [] if shutil.which(os.environ.get("CC", "gcc")) else ["a C compiler"]
-    missing += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python's headers"]
-    state = f"lacks {' and '.join(missing)}" if missing else "ready"
-    return Diagnosis("torch.compile", state, not missing, "pip install triton; apt-get install gcc python3-dev")
-
-
 def _check_memory() -> Diagnosis:
     if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
         return Diagnosis("free memory", "not known", True, "")
@@ -135,17 +124,19 @@ def _check_disk(store: Path) -> Diagnosis:
     return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
 
 
-def _check_libraries() -> Diagnosis:
+def _examine_software() -> Iterator[Diagnosis]:
+    """Check the libraries, the hub, the sandbox and the optional packages."""
     names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
     versions = [f"{name} {read_package_version(name)}" for name in names]
-    return Diagnosis("libraries", ", ".join(versions), True, "")
-
-
-def _check_data_hub() -> Diagnosis:
+    yield Diagnosis("libraries", ", ".join(versions), True, "")
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
     state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
-    return Diagnosis("data", state, answers, "read a local copy with --data DIR")
+    yield Diagnosis("data", state, answers, "read a local copy with --data DIR")
+    yield _check_sandbox()
+    lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
+    commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
+    yield Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")
 
 
 def _does_hub_answer() -> bool:
@@ -166,9 +157,3 @@ def _check_sandbox() -> Diagnosis:
     has_group = find_parent_control_group() is not None
     group = "a control group" if has_group else "no control group (cgroup v2) is available, see SECURITY.md"
     return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
-
-
-def _list_extras() -> Diagnosis:
-    lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
-    commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
-    return Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")

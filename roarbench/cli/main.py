@@ -19,8 +19,14 @@ from typer.exceptions import TyperException
 
 from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
 from roarbench.cli.options import app, expand_option_records
-from roarbench.cli.suggested_commands import append_proposed_command, find_commands, find_program_name
-from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
+from roarbench.cli.terminal import (
+    append_proposed_command,
+    discard_unwritable_output,
+    find_commands,
+    find_program_name,
+    redirect_prints_to_stderr,
+    tolerate_output_errors,
+)
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import fit_on_one_line
@@ -101,7 +107,9 @@ def main() -> NoReturn:
     tolerate_output_errors()
     code = _run_command_line()
     if code in (_INTERRUPTED, _TERMINATED):
-        _print_error(_describe_interruption(sys.argv[1:]))
+        command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        stored = "finished runs are stored, and the same command resumes the work"
+        _print_error(f"interrupted; {stored if command == 'run' else f'the unfinished work of {command} is lost'}")
     discard_unwritable_output()
     sys.exit(code)
 
@@ -117,7 +125,9 @@ def _run_command_line() -> int:
         code = 1 if isinstance(error, RunError) else 2
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
-            _print_error(f"{seen} ({_propose_help(error)})")
+            context = getattr(error, "ctx", None)
+            words = context.command_path.split()[1:] if context else []
+            _print_error(f"{seen} ({shlex.join([find_program_name(), *words, '--help'])})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
@@ -133,23 +143,10 @@ def _run_command_line() -> int:
     return code
 
 
-def _propose_help(error: TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    words = context.command_path.split()[1:] if context else []
-    return shlex.join([find_program_name(), *words, "--help"])
-
-
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     """Exit normally on SIGTERM, so that workers end and the store is closed; a second signal is ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
-
-
-def _describe_interruption(arguments: list[str]) -> str:
-    command = next((word for word in arguments if not word.startswith("-")), "")
-    if command == "run":
-        return "interrupted; finished runs are stored, and the same command resumes the work"
-    return f"interrupted; the unfinished work of {command} is lost"
 
 
 def _refuse_unusable_arguments(arguments: list[str]) -> None:

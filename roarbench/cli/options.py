@@ -39,7 +39,6 @@ def declare_option(help: str, metavar: str = "", displayed_default: str = "", fl
 
 
 def declare_argument(help: str, metavar: str = "", displayed_default: str = "") -> Any:
-    """Declare a positional argument."""
     return typer.Argument(help=help, metavar=metavar or None, show_default=displayed_default or True)
 
 

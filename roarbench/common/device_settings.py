@@ -101,7 +101,6 @@ def choose_fastest_float32_layout(device: torch.device) -> torch.memory_format:
 
 
 def name_device(device: torch.device) -> str:
-    """Return `cpu`, or the name of the GPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 

@@ -79,7 +79,6 @@ class MapNumerics(StrEnum):
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the network's passes."""
         return Precision.BF16 if self in (MapNumerics.BF16, MapNumerics.BF16_STEM) else Precision.FLOAT32
 
     @property

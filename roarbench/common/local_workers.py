@@ -85,7 +85,6 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs that the workers use; 0 if they use CPU cores."""
         return len({gpu for gpu in self._shown if gpu is not None})
 
     @property

@@ -104,7 +104,6 @@ class _JobActor:
         return ""
 
     def perform(self, job: Job) -> tuple[Any, Exception | None, float]:
-        """Run a job by `perform_job`."""
         return perform_job(job)
 
 
@@ -146,12 +145,10 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     @property
     def gpus(self) -> int:
-        """Return the number of GPUs that the cluster has now; 0 if the workers use CPU cores."""
         return _count_gpus() if self._setup.sharing else 0
 
     @property
     def idle(self) -> int:
-        """Return the number of idle workers that Ray has started."""
         return len(self._idle)
 
     def start_job(self, job: Job) -> None:

@@ -100,7 +100,6 @@ def describe_type(value: object) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Capitalise the first letter."""
     return text[:1].upper() + text[1:]
 
 

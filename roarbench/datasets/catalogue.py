@@ -102,7 +102,6 @@ class DatasetRecord:
 
     @property
     def generated(self) -> bool:
-        """Return whether the images are generated rather than read from files."""
         return not (self.hub or self.own or self.tabular)
 
     @property
@@ -117,7 +116,6 @@ class DatasetRecord:
 
     @property
     def without_location(self) -> "DatasetRecord":
-        """Return the record without the location of the images."""
         return replace(self, folder="")
 
 

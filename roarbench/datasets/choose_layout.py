@@ -5,7 +5,7 @@ Every choice that is not the only possible one is said in a line.
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
+from roarbench.datasets.class_report import has_few_values
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import is_left_out
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
-from roarbench.datasets.mask_files import find_mask_patterns
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
@@ -26,6 +26,9 @@ _UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl") 
 _UNREAD_SPLITS = re.compile("split|train|test|fold|partition", re.IGNORECASE)  # in names of files
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
+_MASK_FOLDER = re.compile(r".*(mask|ground_?truth|trimap|segment|annotation).*|gt", re.IGNORECASE)
+_MASK_SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt)([_ ]?\d+)?$", re.IGNORECASE)
+_OPENED_MASKS = 3  # masks of each kind that are opened
 
 
 class _Choice(NamedTuple):
@@ -51,7 +54,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
             break
         root /= names[0]
     every_path = list(image_folders.list_image_paths(root))
-    masks = find_mask_patterns(root, every_path)
+    masks = _find_mask_patterns(root, every_path)
     paths = [path for path in every_path if not is_left_out(path, masks)]
     if masks:
         count = format_count(len(every_path) - len(paths), "image")
@@ -74,6 +77,36 @@ def _describe_unread_splits(*folders: Path) -> Iterator[str]:
     if unread:
         remedy = "write lists of images, train.txt and test.txt, beside them"
         yield f"warning: splits may be in {list_some(unread)}, which roarbench cannot read; {remedy}"
+
+
+def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of folders, or patterns of files, that hold masks of other images.
+
+    Masks have the stem of another image, perhaps with `_mask` behind it, and few values. So a class `mask` of
+    photographs is no mask.
+    """
+    by_folder, by_suffix = defaultdict(list), defaultdict(list)
+    stems = {path.rpartition(".")[0].rpartition("/")[2] for path in paths if not _name_mask_folder(path)}
+    for path in paths:
+        stem = path.rpartition(".")[0].rpartition("/")[2]
+        found = _MASK_SUFFIX.fullmatch(stem)
+        if name := _name_mask_folder(path):
+            by_folder[name].append((path, stem if stem in stems or not found else found[1]))
+        elif found:
+            by_suffix[f"*_{found[2]}*"].append((path, found[1]))
+    kinds = [*by_folder.items(), *by_suffix.items()]
+    return tuple(sorted(name for name, images in kinds if _are_masks(root, images, stems)))
+
+
+def _name_mask_folder(path: str) -> str:
+    return next((name for name in path.split("/")[:-1] if _MASK_FOLDER.fullmatch(name)), "")
+
+
+def _are_masks(root: Path, images: Sequence[tuple[str, str]], stems: set[str]) -> bool:
+    if 2 * sum(stem in stems for _, stem in images) < len(images):
+        return False
+    opened = images[:: -(-len(images) // _OPENED_MASKS)]
+    return all(has_few_values((root / path).read_bytes()) for path, _ in opened)
 
 
 def _choose_with_class_folders(

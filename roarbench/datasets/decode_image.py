@@ -216,7 +216,6 @@ def read_values(content: bytes) -> Values | None:
 
 
 def is_damage(kind: str) -> bool:
-    """Return whether a kind of repair is a damage."""
     return kind in _DAMAGED or kind.startswith(UNSUPPORTED)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.datasets.system_files import group_file_name, is_system_file, is_system_folder
+from roarbench.common.text import list_some
 
 IMAGE_SUFFIXES = (
     *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),
@@ -31,6 +31,42 @@ _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
 _IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
+# folders and files that are made by systems and programs, and are no data: of Synology, QNAP and other network drives;
+# Windows; Linux; macOS and its archives; Jupyter, Python, Picasa
+_SYSTEM_FOLDERS = {
+    *("@eadir", "@recycle", "@recently-snapshot", "@tmp", "@__thumb", "#recycle", "#snapshot"),
+    *("$recycle.bin", "system volume information", "lost+found", ".thumbnails", ".trash", ".trashes"),
+    *(".spotlight-v100", ".fseventsd", ".temporaryitems", ".documentrevisions-v100", ".appledouble"),
+    *("network trash folder", "temporary items", "__macosx", "__pycache__", ".ipynb_checkpoints", ".picasaoriginals"),
+}
+_SYSTEM_FILES = {
+    *("thumbs.db", "thumbs.db:encryptable", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", ".ds_store"),
+    *(".picasa.ini", "picasa.ini", ".localized", ".directory", "icon\r"),
+}
+# numbered folders: .Trash-1000 of Linux desktops, FOUND.000 of Windows' disk check
+_NUMBERED_SYSTEM_FOLDER = re.compile(r"\.trash-\d+|found\.\d{3}")
+_APPLE_DOUBLE = "._"  # prefix of the files in which macOS keeps attributes on foreign disks: `._photo.jpg`
+
+
+def is_system_folder(name: str) -> bool:
+    """Return whether a folder of this name is made by a system or a program, such as `@eaDir`; case is ignored."""
+    return name.lower() in _SYSTEM_FOLDERS or _NUMBERED_SYSTEM_FOLDER.fullmatch(name.lower()) is not None
+
+
+def is_system_file(name: str) -> bool:
+    """Return whether a file of this name is made by a system or a program, such as `Thumbs.db`; case is ignored."""
+    return name.lower() in _SYSTEM_FILES or name.startswith(_APPLE_DOUBLE)
+
+
+def group_file_name(name: str) -> str:
+    """Return the name under which a file is counted: `._*` for all files whose names start with `._`."""
+    return f"{_APPLE_DOUBLE}*" if name.startswith(_APPLE_DOUBLE) else name
+
+
+def describe_left_out(counts: Counter[str]) -> str:
+    """Describe in a line which folders and files are left out, with the count of each name; empty if there are none."""
+    names = [f"{count} {name}" if count > 1 else name for name, count in counts.most_common()]
+    return f"left out, because systems make them or they are hidden: {list_some(names, 6)}" if names else ""
 
 
 class FileGroup(NamedTuple):
@@ -41,7 +77,6 @@ class FileGroup(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return the number of files."""
         return len(self.files)
 
 
@@ -83,7 +118,6 @@ def has_image_suffix(file: Path) -> bool:
 
 
 def is_hidden_path(path: Path) -> bool:
-    """Return whether a file or one of its folders is hidden (its name starts with a dot)."""
     return any(part.startswith(".") for part in path.parts)
 
 
@@ -179,7 +213,6 @@ def _parse_split_name(name: str) -> _SplitName | None:
 
 
 def has_idx_files(folder: Path) -> bool:
-    """Return whether a folder contains IDX files of images."""
     return any(folder.glob("*-images-idx3-ubyte*"))
 
 

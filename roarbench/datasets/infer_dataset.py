@@ -23,20 +23,14 @@ from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
-from roarbench.datasets.decode_image import (
-    describe_failure,
-    inspect_image,
-    refuse_many_damaged_images,
-    round_up_depth,
-)
+from roarbench.datasets.decode_image import describe_failure, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.doubtful_features import describe_doubtful_features
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
-from roarbench.datasets.image_folders import find_split_pairs, is_train_name
+from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
-from roarbench.datasets.system_files import describe_left_out
 from roarbench.datasets.table_columns import (
     LABEL_COLUMN_NAMES,
     describe_alike_classes,
@@ -181,17 +175,14 @@ def _is_number(text: str) -> bool:
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    return _inspect_image_files(replace(record, own=FOLDERS, **choose_layout(folder, warn)), warn)
-
-
-def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -> DatasetRecord:
-    """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
+    """Add the layout, size and channels of image files to the record; raise DataError if too many are damaged."""
+    record = replace(record, own=FOLDERS, **choose_layout(folder, warn))
     folder = Path(record.folder)
     listed = list_images_and_class_names(record, folder)
     for line in (*describe_alike_classes(listed.classes, "merge their folders"), *listed.notes):
         warn(line)
     files = [folder / path for path in dict.fromkeys(path for paths, _ in listed.splits.values() for path in paths)]
-    foreign = Counter(file.suffix.lower() for name in _list_class_parents(record) for file in _list_other_files(name))
+    foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
     if foreign:
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
@@ -210,17 +201,14 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
 
 
-def _list_class_parents(record: DatasetRecord) -> list[Path]:
-    """Return the folders that hold class folders; none if label files name the classes."""
-    folders = [Path(record.folder) / name for name in dict.fromkeys(record.split_names.values())]
-    return [folder for folder in folders if folder.is_dir() and not record.label_files]
-
-
-def _list_other_files(parent: Path) -> Iterator[Path]:
-    for name in image_folders.list_class_names(parent):
-        for file in image_folders.list_all_files_below(parent / name):
-            if not image_folders.has_image_suffix(file) and not image_folders.is_hidden_path(file.relative_to(parent)):
-                yield file
+def _list_other_files(record: DatasetRecord) -> Iterator[Path]:
+    """Yield the files in class folders that are no images; none if label files name the classes."""
+    folders = {Path(record.folder) / name: None for name in record.split_names.values() if not record.label_files}
+    for parent in filter(Path.is_dir, folders):
+        for name in image_folders.list_class_names(parent):
+            files = image_folders.list_all_files_below(parent / name)
+            others = (file for file in files if not image_folders.has_image_suffix(file))
+            yield from (file for file in others if not image_folders.is_hidden_path(file.relative_to(parent)))
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
@@ -251,7 +239,9 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    record = _set_split_names_or_test_share(record, train, test)
+    # if a split is missing, a share of the images of the only split is drawn for testing
+    share = 0.0 if train and test else TEST_SHARE
+    record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
     for line in describe_alike_classes(read_parquet_class_names(record), "spell them alike"):
         warn(line)
     record = _add_image_shape(record, contents, warn)
@@ -317,13 +307,6 @@ def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
         return True
     # a split with some labels of -1 is not withheld, and is refused later
     return bool(pa.types.is_signed_integer(labels.type) and pc.max(labels).as_py() == -1)
-
-
-def _set_split_names_or_test_share(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
-    """Add the names of the splits; if one is missing, a share of the images of the only split is drawn for testing."""
-    if train and test:
-        return replace(record, train_split=train, test_split=test)
-    return replace(record, train_split=train or ".", test_split=train or ".", share=TEST_SHARE)
 
 
 def _has_image_column(file: Path) -> bool:

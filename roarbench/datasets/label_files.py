@@ -82,7 +82,6 @@ class ImageIndex:
         return found
 
     def has(self, name: str) -> bool:
-        """Return whether a name means an image."""
         return bool(name) and bool(self.find(name))
 
     def find_one(self, name: str, source: Path, folder: str) -> str:

@@ -133,15 +133,10 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     for separator in "\t;,":
         if separator in lines[0]:
             return [[cell.strip() for cell in line.split(separator)] for line in lines]
-    return _split_words(lines, names_image)
-
-
-def _split_words(lines: list[str], names_image: Callable[[str], bool]) -> list[list[str]]:
-    """Split lines at spaces; the path of an image in front and a last value may contain spaces."""
-    rows = []
+    rows = []  # split at spaces; the path of an image in front and a last value may contain spaces
     for line in lines:
-        path = _PATH_WITH_SUFFIX.fullmatch(line)
-        rows.append([path[1], *path[2].split()] if path and names_image(path[1]) else line.split())
+        found = _PATH_WITH_SUFFIX.fullmatch(line)
+        rows.append([found[1], *found[2].split()] if found and names_image(found[1]) else line.split())
     if len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
         return [[row[0], " ".join(row[1:])] for row in rows]
     return rows
@@ -149,9 +144,7 @@ def _split_words(lines: list[str], names_image: Callable[[str], bool]) -> list[l
 
 def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], known: set[str]) -> bool:
     first = rows[0]
-    if any(names_image(cell) or has_image_suffix(Path(cell)) for cell in first):
-        return False
-    if len(rows) == 1:
+    if len(rows) == 1 or any(names_image(cell) or has_image_suffix(Path(cell)) for cell in first):
         return False
     usual = {*PATH_NAMES, *LABEL_NAMES, *SPLIT_NAMES, *known}
     if any(simplify_column_name(cell) in usual for cell in first):
@@ -160,5 +153,4 @@ def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], 
 
 
 def describe_columns(table: LabelTable) -> str:
-    """Return the columns of a table in a phrase for messages."""
     return f"{table.path.name} has the columns {list_some([repr(name) for name in table.columns])}"

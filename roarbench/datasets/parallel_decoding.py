@@ -42,9 +42,8 @@ from roarbench.datasets.decode_image import (
     refuse_many_damaged_images,
     round_up_depth,
 )
-from roarbench.datasets.image_folders import FileGroup, read_image_files
-from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
-from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
+from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.undecoded_splits import Group, RawSplit, make_read_error, read_group_images
 from roarbench.datasets.value_scale import choose_value_scale, format_window
 
 PARTS_PER_WORKER = 32  # minimum number of parts per process, because a process takes seconds to start
@@ -85,14 +84,13 @@ class RowGroupPart(NamedTuple):
 
     record: DatasetRecord
     split: Split
-    group: RowGroup | FileGroup  # source of the images
+    group: Group  # source of the images
     rows: NDArray[np.int64]  # row numbers within the group, ascending, int64 (n,)
     start: int  # position of the first image within the split
     file: Path  # pixel file of the split
 
     @property
     def name(self) -> str:
-        """Return the name of the part in the journal."""
         return f"{self.split} {self.start} {len(self.rows)}"
 
 
@@ -257,13 +255,11 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
 
 
 def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
-    if isinstance(part.group, FileGroup):
-        yield from read_image_files(part.group, part.rows)
-        return
     try:
-        yield from read_parquet_images(part.group, part.record.image_column, part.rows)
+        yield from read_group_images(part.group, part.record.image_column, part.rows)
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
-        raise make_read_error(error, str(part.group.file), part.record) from error
+        source = part.group.folder if isinstance(part.group, FileGroup) else part.group.file
+        raise make_read_error(error, str(source), part.record) from error
 
 
 def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:

@@ -21,8 +21,7 @@ from roarbench.common.text import fit_on_one_line, format_percent_number, list_s
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import is_bare_split_name
 from roarbench.datasets.parquet_files import has_text_type
-from roarbench.datasets.repeats import describe_items_in_both_splits
-from roarbench.datasets.select_images import Labels, select_rows_of_split
+from roarbench.datasets.select_images import Labels, describe_items_in_both_splits, select_rows_of_split
 from roarbench.datasets.tabular import (
     MIN_ROWS_PER_CLASS,
     assign_class_numbers,
@@ -163,7 +162,6 @@ def refuse_pixels_in_cells(table: pa.Table, path: Path) -> None:
 
 
 def is_list_type(kind: pa.DataType) -> bool:
-    """Return whether each cell of a column type holds a list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 

@@ -1,7 +1,8 @@
 """Open the two splits of a data set from any source without decoding the images, and count their images and classes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,8 @@ from roarbench.datasets.parquet_labels import NumberedLabels, read_file_labels, 
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
-Groups = tuple[parquet_files.RowGroup | image_folders.FileGroup, ...]
+Group = parquet_files.RowGroup | image_folders.FileGroup
+Groups = tuple[Group, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,23 @@ class RawSplit:
         pixels = None if self.pixels is None else self.pixels[chosen]
         truth = None if self.truth is None else self.truth[chosen]
         return RawSplit(self.labels[chosen], self.rows[chosen], self.groups, pixels, truth)
+
+
+def read_group_images(group: Group, column: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Read the stored images `rows` of a group, some at a time; parquet files have the images in a column."""
+    if isinstance(group, image_folders.FileGroup):
+        return image_folders.read_image_files(group, rows)
+    return parquet_files.read_parquet_images(group, column, rows)
+
+
+def read_stored_images(groups: Groups, column: str, rows: NDArray[np.int64]) -> Iterator[bytes]:
+    """Yield the stored images `rows`, which are ascending and count all rows of the groups."""
+    first = 0
+    for group in groups:
+        inside = rows[(first <= rows) & (rows < first + group.rows)] - first
+        first += group.rows
+        if len(inside):
+            yield from chain.from_iterable(read_group_images(group, column, inside))
 
 
 def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
@@ -85,13 +104,8 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     photographs = replace(source, train_images=record.train_images, test_images=record.test_images)
     groups, labels = list_images_and_labels(photographs, None)[split]
     rows = select_rows_of_split(photographs, split, labels)
-    first, decoded = 0, []
-    for group in groups:
-        assert isinstance(group, parquet_files.RowGroup), "bundled photographs lie in parquet files"
-        rows_in_group = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in parquet_files.read_parquet_images(group, photographs.image_column, rows_in_group):
-            decoded += [decode_image(content, photographs).pixels for content in contents]
-        first += group.rows
+    contents = read_stored_images(groups, photographs.image_column, rows)
+    decoded = [decode_image(content, photographs).pixels for content in contents]
     stamped = planted_images.stamp_class_in_all_corners(np.stack(decoded), labels[rows], record.classes)
     return _make_raw_split(record, stamped, labels[rows])
 

@@ -1,6 +1,6 @@
 """List the images of a user's record with their classes, and read the stored bytes of some of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_folders import FileGroup, group_files, read_image_files
+from roarbench.datasets.image_folders import FileGroup, group_files
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.select_images import Labels, select_rows_of_split
-from roarbench.datasets.undecoded_splits import Groups, RawSplit, open_undecoded_splits, read_parquet_class_names
+from roarbench.datasets.undecoded_splits import (
+    RawSplit,
+    open_undecoded_splits,
+    read_parquet_class_names,
+    read_stored_images,
+)
 
 # row groups of larger parquet splits are not all read, because that takes minutes
 LARGE_FILES = 4 * 2**30  # bytes
@@ -54,18 +58,7 @@ class UserImages:
     def read(self, split: Split, positions: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return the stored bytes of the images at these positions of a split, which are ascending."""
         rows = self.splits[split].rows[np.asarray(positions, np.int64)]
-        return [content for batch in self._read_rows(self.splits[split].groups, rows) for content in batch]
-
-    def _read_rows(self, groups: Groups, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-        first = 0
-        for group in groups:
-            chosen = rows[(first <= rows) & (rows < first + group.rows)] - first
-            first += group.rows
-            if len(chosen) and isinstance(group, FileGroup):
-                yield from read_image_files(group, chosen)
-            elif len(chosen):
-                assert not isinstance(group, FileGroup)
-                yield from read_parquet_images(group, self.record.image_column, chosen)
+        return list(read_stored_images(self.splits[split].groups, self.record.image_column, rows))
 
 
 def list_user_images(record: DatasetRecord) -> UserImages:

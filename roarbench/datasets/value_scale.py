@@ -1,20 +1,16 @@
 """Choose how values of more than 8 bits become 8 bits: by their depth, or by a window of training images' values."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import is_unbounded, loses_contrast, read_values
 from roarbench.datasets.high_depth import Values, find_used_range, sample_without_spikes
-from roarbench.datasets.image_folders import FileGroup, read_image_files
-from roarbench.datasets.parquet_files import read_parquet_images
-from roarbench.datasets.undecoded_splits import RawSplit
+from roarbench.datasets.undecoded_splits import RawSplit, read_stored_images
 
 _MAX_IMAGES = 512  # training images whose values are measured; some 2,000 values of each are used
 _DIGITS = 3  # of the width of a window, to which its ends are rounded
@@ -34,7 +30,7 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
     if the window loses contrast, too.
     """
     chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
-    contents = chain.from_iterable(_read_images(record, raw, chosen))
+    contents = read_stored_images(raw.groups, record.image_column, chosen)
     found = (values for values in map(read_values, contents) if values is not None)
     images = [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
     few = sum(loses_contrast(image.values, record.depth) for image in images)
@@ -60,14 +56,3 @@ def _measure_window(images: list[_SampledImage]) -> tuple[float, ...]:
     step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)
     ends = math.floor(used.low / step) * step, math.ceil(used.high / step) * step
     return tuple(float(f"{end:.12g}") for end in ends)
-
-
-def _read_images(record: DatasetRecord, raw: RawSplit, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    first = 0
-    for group in raw.groups:
-        inside = rows[(first <= rows) & (rows < first + group.rows)] - first
-        first += group.rows
-        if isinstance(group, FileGroup):
-            yield from read_image_files(group, inside)
-        elif len(inside):
-            yield from read_parquet_images(group, record.image_column, inside)

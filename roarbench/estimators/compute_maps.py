@@ -85,7 +85,13 @@ def compute_maps_of_tasks(
     out, the images pass through the models in several groups; after each group, `report_passes` is called with one
     report per task. Raises the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
-    _check_eval_mode_and_same_ids(tasks)
+    models = [task.model for task in tasks if task.model is not None]
+    # a frozen script has no attribute `training`
+    if any(getattr(module, "training", False) for model in models for module in model.modules()):
+        raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
+    ids = tasks[0].batch.ids
+    if not all(torch.equal(task.batch.ids, ids) for task in tasks[1:]):
+        raise ValueError("batches of several models must have the same images, got different image numbers")
 
     def compute(rows: slice) -> list[Maps]:
         parts = [t._replace(batch=t.batch.select_rows(rows), black=t.black.to(t.batch.images)) for t in tasks]
@@ -96,16 +102,6 @@ def compute_maps_of_tasks(
     keep_freed_cpu_memory()
     with use_exact_eager_mode():
         return _compute_in_halves(compute, slice(0, len(tasks[0].batch.ids)), tasks[0].batch.images.shape[1:])
-
-
-def _check_eval_mode_and_same_ids(tasks: Sequence[MapTask]) -> None:
-    models = [task.model for task in tasks if task.model is not None]
-    # a frozen script has no attribute `training`
-    if any(getattr(module, "training", False) for model in models for module in model.modules()):
-        raise ValueError("the model must be in eval mode to be explained, got training mode; call model.eval()")
-    ids = tasks[0].batch.ids
-    if not all(torch.equal(task.batch.ids, ids) for task in tasks[1:]):
-        raise ValueError("batches of several models must have the same images, got different image numbers")
 
 
 @contextmanager
@@ -160,9 +156,8 @@ def _compute_maps(tasks: Sequence[MapTask], precision: Precision) -> tuple[list[
 def _collect_maps(task: MapTask, by_settings: Mapping[SharedPassSettings, SharedPassMaps]) -> Maps:
     """Return the maps of one task by estimator id; `by_settings` holds its shared-pass maps by their settings."""
     maps: Maps = {}
-    own_maps: dict[object, Tensor] = {}  # an estimator and its blurred twin have the same key
     searches = {e.values: e for e in task.estimators if e.is_search}
-    own_maps |= _compute_searches(list(searches.values()), task)
+    own_maps = _compute_searches(list(searches.values()), task)  # an estimator and its blurred twin have the same key
     for estimator in task.estimators:
         key = estimator.base, estimator.form, estimator.values
         if estimator.uses_shared_pass:

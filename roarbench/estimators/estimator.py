@@ -155,7 +155,6 @@ class Estimator:
 
     @property
     def untwinned_id(self) -> str:
-        """Return the id without the suffixes of twins."""
         return str(self.parsed_id.untwinned)
 
     @property
@@ -169,7 +168,6 @@ class Estimator:
 
     @property
     def is_search(self) -> bool:
-        """Return whether the estimator is a blind search, the control of own-network gain, or its twin."""
         return self.base == SEARCH
 
     @property
@@ -189,7 +187,6 @@ class Estimator:
 
     @property
     def shared_pass_settings(self) -> SharedPassSettings:
-        """Return the settings of the shared pass that computes the maps."""
         return SharedPassSettings(**{**self.parameters, **dict(self.values)})  # type: ignore[arg-type]
 
     @property

@@ -231,12 +231,10 @@ class _Movement(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """Return whether the axis follows the bands."""
         return abs(self.slope) >= _LEAST_SLOPE and abs(self.correlation) >= _LEAST_CORRELATION
 
     @property
     def covers_image(self) -> bool:
-        """Return whether the positions of the axis show the whole image."""
         return self.reaches_border and abs(self.slope) <= _MOST_SLOPE and self.shift <= _MOST_SHIFT
 
 

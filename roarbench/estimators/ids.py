@@ -51,7 +51,6 @@ class EstimatorId:
 
     @property
     def id_without_marks_and_twins(self) -> str:
-        """Return the id without marks and twins."""
         return self.id_without_parameters if self.listed is None else f"{self.id_without_parameters}({self.listed})"
 
     @property
@@ -65,7 +64,6 @@ class EstimatorId:
 
     @property
     def untwinned(self) -> "EstimatorId":
-        """Return the id without its twins."""
         return replace(self, twins=())
 
     @property

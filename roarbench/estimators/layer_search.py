@@ -140,7 +140,6 @@ def find_blocks(model: nn.Module) -> list[nn.Module]:
 
 
 def count_convolutions(module: nn.Module) -> int:
-    """Count the two-dimensional convolutions in a module, including the module itself."""
     return sum(isinstance(part, nn.Conv2d) for part in module.modules())
 
 

@@ -38,7 +38,6 @@ class BranchSum(nn.Module):
     """The sum of two branches."""
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the sum of two tensors of equal shape."""
         return first + second
 
 
@@ -50,7 +49,6 @@ class LinearFunctionCall(nn.Module):
         self.call = call
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the result of the call."""
         return self.call(x)
 
 
@@ -58,7 +56,6 @@ class ClippedRelu(LinearFunctionCall):
     """A ReLU with an upper limit; each value is multiplied by a constant, so that all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the result of the call."""
         return x * (self.call(x.detach()) / x.detach()).nan_to_num(0.0)
 
 

@@ -22,7 +22,6 @@ class ClassImages(NamedTuple):
     weights: Tensor  # weights of a linear classifier of thumbnails (6 x 6 pixels), enlarged to the size of the images
 
     def to(self, device: torch.device) -> ClassImages:
-        """Copy the class images to a device."""
         return ClassImages(self.means.to(device), self.weights.to(device))
 
 

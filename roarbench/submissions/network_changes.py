@@ -225,14 +225,10 @@ def _have_same_form(one: Tensor, other: Tensor) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in ("shape", "dtype", "device", "layout"))
 
 
-def _dequantise(tensor: Tensor) -> Tensor:
-    """Return the numbers of a quantised weight of torchao, whose type cannot be compared; other tensors as they are."""
-    return tensor if type(tensor) in (Tensor, nn.Parameter) else tensor.dequantize()
-
-
 def _are_identical(one: Tensor, other: Tensor) -> bool:
+    # of a quantised weight of torchao, whose type cannot be compared, the numbers are compared
     with suppress(Exception):  # other tensor types have no `dequantize`, or several meanings of it
-        one, other = _dequantise(one), _dequantise(other)
+        one, other = (each if type(each) in (Tensor, nn.Parameter) else each.dequantize() for each in (one, other))
     alike = one.layout is torch.strided and one.dtype is other.dtype and one.device == other.device
     if one is other or (alike and torch.equal(one, other)):
         return True  # the usual case, which `assert_close` would make slow

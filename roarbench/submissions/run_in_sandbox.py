@@ -126,7 +126,7 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
 def _make_answer(
     task: SandboxTask, limits: Limits, ended: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    refusal = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
+    refusal = _find_fault(ended, limits, header)
     maps: tuple[Tensor, ...] = ()
     if refusal is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
@@ -150,9 +150,10 @@ def _make_answer(
 
 def _read_numbers(value: object, count: int) -> tuple[float, ...]:
     """Return reported numbers; () if the report lacks one or is malformed."""
-    if not isinstance(value, list) or len(value) != count or not all(map(_is_count, value)):
+    if not isinstance(value, list) or len(value) != count:
         return ()
-    return tuple(map(float, value))
+    valid = all(type(number) in (int, float) and 0 <= number < 1e15 for number in value)
+    return tuple(map(float, value)) if valid else ()
 
 
 def _read_passes(value: object, parts: int) -> tuple[tuple[float, float], ...]:
@@ -162,14 +163,14 @@ def _read_passes(value: object, parts: int) -> tuple[tuple[float, float], ...]:
     return tuple((float(forward), float(backward)) for forward, backward in value)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < 1e15  # type: ignore[operator]
-
-
 _UNREADABLE = Refusal(SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map")
 
 
-def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Refusal | None:
+def _find_fault(ended: SandboxExit, limits: Limits, header: dict[str, Any] | None) -> Refusal | None:
+    """Return the fault of a submission: an exceeded limit, a reported fault, or an early end of its process.
+
+    A fault that the sandbox program reported can only count against the submission.
+    """
     messages = {
         SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
@@ -180,23 +181,13 @@ def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Refusal | None:
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     stopped = ended.stopped or (SubmissionFault.TIME if ended.code == 128 + signal.SIGXCPU else None)
-    return Refusal(stopped, messages[stopped]) if stopped else None
-
-
-def _find_reported_fault(header: dict[str, Any] | None) -> Refusal | None:
-    """Return the fault that the sandbox program reported; such reports can only count against the submission."""
-    if header is None:
+    if stopped:
+        return Refusal(stopped, messages[stopped])
+    kind = header.get("fault") if header is not None else ""
+    if header is None or kind is not None and kind not in list(SubmissionFault):
         return _UNREADABLE
-    kind = header.get("fault")
-    if kind is None:
-        return None
-    if kind not in list(SubmissionFault):
-        return _UNREADABLE
-    return Refusal(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
-
-
-def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Refusal | None:
-    """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
+    if kind is not None:
+        return Refusal(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
     if ended.code == 0 and header:
         return None
     ending = f"by signal {ended.code - 128}" if ended.code > 128 else f"with exit status {ended.code}"
@@ -237,5 +228,4 @@ def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
 
 
 def count_sandboxes(images: int, shape: tuple[int, int, int]) -> int:
-    """Return the number of sandboxes that explain this many images of this shape, one after the other."""
     return -(-images // count_images_per_sandbox(shape))

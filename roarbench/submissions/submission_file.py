@@ -11,7 +11,7 @@ import math
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -85,8 +85,7 @@ class Submission:
         """Return the content of the file, with the values of the parameters, to run in the sandbox."""
         if not self.values:
             return self.source
-        attributes = self._read_attributes()
-        values = dict(self.values)
+        attributes, values = self._read_attributes(), dict(self.values)
         data = _decode_source(self.source).encode()
         for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
             attribute = attributes[name]
@@ -103,6 +102,10 @@ class Submission:
         return replace(self, values=tuple(values.items()))
 
     def _read_attributes(self) -> dict[str, ParameterAttribute]:
+        """Return the class attributes of the estimator whose values are literal numbers, strings or truth values.
+
+        The result has the order of the file. It is empty if the file does not make its estimator from its own class.
+        """
         text = _decode_source(self.source)
         estimator_class = _find_estimator_class(_parse_source_or_refuse(text))
         line_starts = [0]
@@ -137,7 +140,15 @@ def read_submission(path: Path) -> Submission:
 
 def _read_submission_file(path: Path) -> Submission:
     """Read and check a file; a refusal names the file."""
-    source = _read_file(path)
+    try:
+        # reading a pipe or a device may block forever
+        if path.suffix != ".py" or not stat.S_ISREG(path.stat().st_mode):
+            remedy = "; rb.check and rb.evaluate judge maps in arrays" if path.suffix in ARRAY_LOADERS else ""
+            raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a Python file, expected FILE.py{remedy}")
+        with path.open("rb") as file:
+            source = file.read(_MAX_BYTES + 1)  # a larger file is refused, so its rest is not needed
+    except OSError as error:
+        raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
     try:
         return parse_submission(source)
     except Refusal as refusal:
@@ -149,7 +160,8 @@ def parse_submission(source: bytes) -> Submission:
     if len(source) > _MAX_BYTES:
         raise Refusal(SubmissionFault.TOO_LARGE, "the file has more than 256 KiB; remove embedded data")
     constants = dict(list_assignments(_parse_source_or_refuse(_decode_source(source)).body))
-    texts = {name: _read_text(node) for name, node in constants.items()}
+    values = {name: node.value if isinstance(node, ast.Constant) else None for name, node in constants.items()}
+    texts = {name: value if isinstance(value, str) else None for name, value in values.items()}
     name = texts.get("NAME")
     if not name or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if name else "NAME is missing or not a plain string"
@@ -157,7 +169,14 @@ def parse_submission(source: bytes) -> Submission:
         raise Refusal(SubmissionFault.NAMES, f"{seen}, {expected}")
     if name in ESTIMATORS or name == CLEAN:
         raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
-    return Submission(name, source, *(_check_text(texts, key, limit) for key, limit in _MAX_CHARACTERS.items()))
+    details = []
+    for key, limit in _MAX_CHARACTERS.items():
+        text = texts.get(key, "")
+        if text is None or len(text) > limit or (key == "DESCRIPTION" and not text.strip()):
+            seen = f"{key} is {'not a plain string' if text is None else f'{len(text)} characters'}"
+            raise Refusal(SubmissionFault.NAMES, f'{seen}, expected 1-{limit} characters; write {key} = "…"')
+        details.append(fit_on_one_line(text))
+    return Submission(name, source, *details)
 
 
 def write_template(name: str) -> Path:
@@ -173,18 +192,6 @@ def write_template(name: str) -> Path:
     parse_submission(source.encode())
     write_file_refusing_existing(path, lambda temporary: temporary.write_text(source, "utf-8"))
     return path
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        # reading a pipe or a device may block forever
-        if path.suffix != ".py" or not stat.S_ISREG(path.stat().st_mode):
-            remedy = "; rb.check and rb.evaluate judge maps in arrays" if path.suffix in ARRAY_LOADERS else ""
-            raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a Python file, expected FILE.py{remedy}")
-        with path.open("rb") as file:
-            return file.read(_MAX_BYTES + 1)  # a larger file is refused, so its rest is not needed
-    except OSError as error:
-        raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _decode_source(source: bytes) -> str:
@@ -210,18 +217,6 @@ def _parse_source_or_refuse(text: str) -> ast.Module:
         line = getattr(error, "lineno", None)
         seen = f"{f'line {line}' if line else 'the file'} is not valid Python"
         raise Refusal(SubmissionFault.SYNTAX, f"{seen}: {getattr(error, 'msg', error)}") from None
-
-
-def _read_text(node: ast.expr) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _check_text(texts: Mapping[str, str | None], key: str, limit: int) -> str:
-    text = texts.get(key, "")
-    if text is None or len(text) > limit or (key == "DESCRIPTION" and not text.strip()):
-        seen = f"{key} is {'not a plain string' if text is None else f'{len(text)} characters'}"
-        raise Refusal(SubmissionFault.NAMES, f'{seen}, expected 1-{limit} characters; write {key} = "…"')
-    return fit_on_one_line(text)
 
 
 def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:

@@ -20,7 +20,6 @@ from roarbench.plan.suites import SUITES
 from roarbench.submissions.limits_and_faults import (
     CHECK_LIMITS,
     MAX_CHECK_WAITING,
-    Limits,
     Refusal,
     SubmissionFault,
     ValidationFinding,
@@ -107,7 +106,10 @@ def validate_submission(
 
     def run(*parts: ExplainedPart) -> SandboxAnswer:
         nonlocal remaining
-        answer = _run_sandbox(submission, replace(CHECK_LIMITS, waiting=remaining), *parts)
+        limits = replace(CHECK_LIMITS, waiting=remaining)
+        answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), limits)
+        if answer.refusal is not None:
+            raise answer.refusal
         remaining -= answer.ended.waited
         return answer
 
@@ -160,13 +162,6 @@ def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, larg
     activations = count_network_cost(*network).activations / count_network_cost(*_NETWORK).activations
     bytes_per_image = max(0.0, large_peak - small_peak) / (_LARGE_BATCH - _BATCH) * activations
     return small_peak + (1 if one_by_one else count_images_per_call(network)) * bytes_per_image
-
-
-def _run_sandbox(submission: Submission, limits: Limits, *parts: ExplainedPart) -> SandboxAnswer:
-    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), limits)
-    if answer.refusal is not None:
-        raise answer.refusal
-    return answer
 
 
 @cache

@@ -69,9 +69,9 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
     """Of train labels 2 2 2 2 2 2 0 0 0 0 1 1, seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
     write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
     decode_image = Mock(wraps=parallel_decoding.decode_image)
-    read = Mock(wraps=parallel_decoding.read_parquet_images)
+    read = Mock(wraps=parallel_decoding.read_group_images)
     monkeypatch.setattr(parallel_decoding, "decode_image", decode_image)
-    monkeypatch.setattr(parallel_decoding, "read_parquet_images", read)
+    monkeypatch.setattr(parallel_decoding, "read_group_images", read)
     data = decode(limit=7)
     assert [call.args[0].number for call in read.call_args_list] == [0, 3, 4, 5, 0]
     assert decode_image.call_count == 7 + 6

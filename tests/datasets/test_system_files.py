@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from roarbench.datasets import image_folders
+from roarbench.datasets.image_folders import describe_left_out, is_system_file, is_system_folder
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.system_files import describe_left_out, is_system_file, is_system_folder
 from tests.helpers.image_files import write_pictures
 
 FOLDERS = (
