@@ -42,10 +42,6 @@ class ExplainedBatch(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
 
-    def use_network_copy(self, copies: Sequence[nn.Module]) -> "ExplainedBatch":
-        """Return the batch with a copy of its network; `copies` has one copy of each explained network."""
-        return self._replace(model=copies[self.number])
-
     def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
         """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
         tensors = (self.images, self.targets, self.rows, self.ids)

@@ -202,7 +202,8 @@ def make_and_score_maps(
 
     def score(networks: Sequence[nn.Module], prepared: _PreparedBatch) -> list[MapScores]:
         rows, explained = prepared
-        ranked = [explainers.rank_features(batch.use_network_copy(networks), maps) for batch, maps in explained]
+        copies = [(batch._replace(model=networks[batch.number]), maps) for batch, maps in explained]
+        ranked = [explainers.rank_features(batch, maps) for batch, maps in copies]
         # lazy: one estimator at a time
         return [_score_batch(request, networks, rankings, rows) for rankings in zip(*ranked, strict=True)]
 

@@ -189,12 +189,7 @@ def _find_file(function: Any) -> str:
 def _is_foreign(function: Any) -> bool:
     """Return whether a function is defined neither by torch nor by the modules on which torch is built."""
     file = _find_file(function)
-    if not file or file.startswith((_TORCH, "<")):
+    if not file or file.startswith((_TORCH, "<")) or Path(file).name == "typing_extensions.py":
         return False
-    module = getattr(function, "__module__", None) or ""
-    return Path(file).name != "typing_extensions.py" and not _is_of_standard_library(file, module)
-
-
-def _is_of_standard_library(file: str, module: str) -> bool:
     packages = {"site-packages", "dist-packages"} & {*Path(file).parts}  # may lie in the library's folder
-    return not packages and file.startswith(str(Path(types.__file__).parent))
+    return bool(packages) or not file.startswith(str(Path(types.__file__).parent))

@@ -18,7 +18,8 @@ _YEARS = range(2000, 2200)
 _NAME = re.compile(r"\w[\w .:@-]{0,99}")  # allowed names, because names become parts of paths, addresses and pages
 _SHOWN = 60  # maximum characters of a refused value that a message shows
 _NAMES = ("name", "dataset", "model")
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+# a function that encodes a value as canonical JSON: sorted keys, no spaces, ASCII, no NaN
+encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def make_json_record(item: object) -> dict[str, object]:
@@ -35,11 +36,6 @@ def make_json_record(item: object) -> dict[str, object]:
 @cache
 def _list_fields_with_defaults(kind: Any) -> list[tuple[str, object]]:
     return [(field.name, field.default) for field in fields(kind)]
-
-
-def encode_canonically(value: object) -> str:
-    """Encode a value as canonical JSON: sorted keys, no spaces, ASCII, no NaN."""
-    return _CANONICAL.encode(value)
 
 
 def hash_value(value: object) -> str:

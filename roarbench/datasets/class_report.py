@@ -18,7 +18,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
-from roarbench.datasets.repeated_images import describe_repeated_images, split_adjective
+from roarbench.datasets.repeated_images import describe_repeated_images
 from roarbench.datasets.user_images import UserImages, sample_images
 
 _MAX_LISTED, _FIRST, _LAST = 24, 12, 6  # of more classes than 24, the first 12 and the last 6 are listed
@@ -112,7 +112,7 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
     for split in Split:
         few = np.flatnonzero(counts[split] < _HANDFUL)
         if len(few) and not (split is Split.TRAIN and images.record.test_only):
-            noun = f"{split_adjective(split)} images"
+            noun = f"{'training' if split is Split.TRAIN else 'test'} images"
             if len(few) == len(images.classes):
                 yield f"warning: {images.record.name}: every class has fewer than {_HANDFUL} {noun}; add images"
                 continue

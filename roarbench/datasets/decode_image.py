@@ -136,9 +136,16 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
     plain, values, repairs = _load_upright(image, content)
     if values is not None:
         bits = 0 if record.window else count_bits_of_largest_value(values)
-        scaled, scaling_repairs = _scale_to_eight_bits(values, record)
-        repairs += scaling_repairs + _list_frame_repairs(image)
-        return DecodedImage(crop_to_pixels(scaled, record), repairs, bits)
+        if not record.window and is_unbounded(values):
+            raise UnusableValues(RANGE)
+        depth = record.depth or 16
+        scaled = reduce_to_eight_bits(values, depth, record.window)
+        repairs += (DEEP,)
+        if _is_uniform(scaled) and not _is_uniform(values):
+            repairs += (FLAT,)
+        elif loses_contrast(sample_without_spikes(values), depth, record.window):
+            repairs += (FEW_SHADES,)
+        return DecodedImage(crop_to_pixels(make_image(scaled), record), repairs + _list_frame_repairs(image), bits)
     pixels = crop_to_pixels(plain, record)
     repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
     if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
@@ -159,18 +166,6 @@ def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Valu
     return plain, read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
 
 
-def _scale_to_eight_bits(values: Values, record: DatasetRecord) -> tuple[Image.Image, tuple[str, ...]]:
-    """Return an image of 8 bits and the repairs; raise UnusableValues if the values need a window."""
-    if not record.window and is_unbounded(values):
-        raise UnusableValues(RANGE)
-    depth = record.depth or 16
-    plain = reduce_to_eight_bits(values, depth, record.window)
-    if _is_uniform(plain) and not _is_uniform(values):
-        return make_image(plain), (DEEP, FLAT)
-    few = loses_contrast(sample_without_spikes(values), depth, record.window)
-    return make_image(plain), (DEEP, FEW_SHADES) if few else (DEEP,)
-
-
 def is_unbounded(values: Values) -> bool:
     """Return whether values are floats or negative numbers, of which nobody knows which one is white."""
     return values.dtype.kind == "f" or values.dtype.kind == "i" and bool(values.min() < 0)
@@ -187,9 +182,7 @@ def loses_contrast(sample: Values, depth: int, window: tuple[float, ...] = ()) -
 class InspectedImage(NamedTuple):
     """Properties of an image before it is decoded."""
 
-    damage: (
-        str  # reason why the image cannot be decoded completely, as `is_damage` knows it; empty for an undamaged image
-    )
+    damage: str  # why the image cannot be decoded completely, as `is_damage` knows it; empty for an undamaged image
     bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 

@@ -131,7 +131,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     pairs = [
         (train, test)
         for train, test in find_split_pairs(sorted(usable))
-        if _find_digits(train) == _find_digits(test) and not lists[by_name[train]] & lists[by_name[test]]
+        if re.findall(r"\d+", train) == re.findall(r"\d+", test) and not lists[by_name[train]] & lists[by_name[test]]
     ]
     if not pairs:
         return None
@@ -139,10 +139,6 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     others = [name for name in by_name if name not in pairs[0] and any(name in pair for pair in pairs)]
     more = f"; not used: {list_some([repr(by_name[name]) for name in others])}" if others else ""
     return SplitLists((train, test), f"splits: the lists '{train}' and '{test}'{more}")
-
-
-def _find_digits(name: str) -> list[str]:
-    return re.findall(r"\d+", name)
 
 
 def _list_text_files(root: Path) -> list[tuple[str, Path]]:

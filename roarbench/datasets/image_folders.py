@@ -58,11 +58,6 @@ def is_system_file(name: str) -> bool:
     return name.lower() in _SYSTEM_FILES or name.startswith(_APPLE_DOUBLE)
 
 
-def group_file_name(name: str) -> str:
-    """Return the name under which a file is counted: `._*` for all files whose names start with `._`."""
-    return f"{_APPLE_DOUBLE}*" if name.startswith(_APPLE_DOUBLE) else name
-
-
 def describe_left_out(counts: Counter[str]) -> str:
     """Describe in a line which folders and files are left out, with the count of each name; empty if there are none."""
     names = [f"{count} {name}" if count > 1 else name for name, count in counts.most_common()]
@@ -145,7 +140,7 @@ def _walk_folders(folder: Path, left_out: Counter[str]) -> Iterator[tuple[Path, 
             parents[Path(parent) / name] = (*own_parents, target)
         for name in files:
             if is_system_file(name) or name.startswith(".") and has_image_suffix(Path(name)):
-                left_out[group_file_name(name)] += 1
+                left_out[f"{_APPLE_DOUBLE}*" if name.startswith(_APPLE_DOUBLE) else name] += 1
         yield Path(parent), [name for name in files if not is_system_file(name)]
 
 

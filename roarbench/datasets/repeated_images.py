@@ -95,11 +95,6 @@ def _describe_images_that_occur_often(
         yield f"warning: {images.record.name}: {seen}; delete repeated images"
 
 
-def split_adjective(split: Split) -> str:
-    """Return how messages call the images of a split: `training` or `test`."""
-    return "training" if split is Split.TRAIN else "test"
-
-
 def compute_digests(images: UserImages) -> dict[Split, Digests]:
     """Return a number for each image of each split; images with equal bytes have equal numbers."""
     train, test = (images.splits[split] for split in Split)

@@ -8,7 +8,7 @@ import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image, TiffImagePlugin
 
@@ -51,13 +51,6 @@ _STARTS = (  # formats without a reader here, by their first bytes and the posit
 
 class UnusableValues(ValueError):
     """Raised for values that cannot be read completely; the message is the kind of damage."""
-
-
-class _Bands(NamedTuple):
-    """Bands of an image, and bits per value of each."""
-
-    bits: tuple[int, ...]
-    signed: bool = False
 
 
 def refuse_unsupported_format(image: Image.Image, content: bytes) -> None:
@@ -122,24 +115,19 @@ def read_kind(tags: Mapping[int, Any]) -> int:
 
 
 def _refuse_jpeg_2000(image: Image.Image, content: bytes) -> None:
-    bands = _read_jpeg_2000_bands(content)
-    count, deepest = len(bands.bits), max(bands.bits)
+    start = content.index(_CODESTREAM) + 2
+    count = struct.unpack_from(">H", content, start + 38)[0]
+    depths = [content[start + 40 + 3 * band] for band in range(count)]
+    bits = [(depth & 0x7F) + 1 for depth in depths]
+    signed = "signed " if any(depth & 0x80 for depth in depths) else ""
     # Pillow (Jpeg2KDecode.c) shifts values of fewer than 8 bits up: white of 4 bits becomes 240. It rounds values of
     # more bits before it cuts them to 8: the brightest become 0. Only grey keeps 16 bits
-    if len(set(bands.bits)) > 1 or not 8 <= deepest <= _MAX_BITS or (count > 1 and deepest > 8) or bands.signed:
-        signed = "signed " if bands.signed else ""
-        raise UnusableValues(f"{UNSUPPORTED}JPEG 2000 with {count} channels of {_join(bands.bits)} {signed}bits")
+    if len(set(bits)) > 1 or not 8 <= max(bits) <= _MAX_BITS or (count > 1 and max(bits) > 8) or signed:
+        raise UnusableValues(f"{UNSUPPORTED}JPEG 2000 with {count} channels of {_join(bits)} {signed}bits")
     if count == 2 or count == 4 and image.mode != "CMYK":  # the box `cdef` names the channel of transparency
         box = content.find(b"cdef")
         if box < 0 or content.find(_CODESTREAM) < box:
             raise UnusableValues(f"{UNSUPPORTED}JPEG 2000 with {count} bands")
-
-
-def _read_jpeg_2000_bands(content: bytes) -> _Bands:
-    start = content.index(_CODESTREAM) + 2
-    count = struct.unpack_from(">H", content, start + 38)[0]
-    depths = [content[start + 40 + 3 * band] for band in range(count)]
-    return _Bands(tuple((depth & 0x7F) + 1 for depth in depths), any(depth & 0x80 for depth in depths))
 
 
 def _refuse_pnm(image: Image.Image, content: bytes) -> None:

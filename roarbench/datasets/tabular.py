@@ -97,15 +97,13 @@ def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:
 
 
 def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
-    return pa.csv.ParseOptions(delimiter="\t" if path.name.lower().endswith(".tsv") else _find_separator(path))
-
-
-def _find_separator(path: Path) -> str:
-    """Infer the separator of a CSV file, `,`, `;` or tab, from the first two lines."""
+    """Return options with a file's separator; that of a CSV file, `,`, `;` or tab, shows in the first two lines."""
+    if path.name.lower().endswith(".tsv"):
+        return pa.csv.ParseOptions(delimiter="\t")
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
     if not lines:
-        return ","  # pyarrow reports the error of an empty file
+        return pa.csv.ParseOptions()  # pyarrow reports the error of an empty file
     if lines[0].startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path.name} is UTF-16, expected UTF-8; save the file as UTF-8")
     if lines[0].startswith(b"#") and not any(mark.encode() in lines[0] for mark in _SEPARATORS):
@@ -116,7 +114,7 @@ def _find_separator(path: Path) -> str:
     if len(possible) != 1:
         seen = "several of ',', ';' and tab are possible" if possible else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return possible[0]
+    return pa.csv.ParseOptions(delimiter=possible[0])
 
 
 def _check_decimal_points(table: pa.Table, path: Path) -> None:

@@ -11,9 +11,7 @@ from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_
 from roarbench.estimators.map_input import MapInput
 
 _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
-_REWRITTEN_TOLERANCE = (
-    1e-3  # allowed difference of logits, as a share of the largest; folded batch norms round below 1e-5
-)
+_REWRITTEN_TOLERANCE = 1e-3  # allowed difference of logits, as a share of the largest; rounding is below 1e-5
 # from networks to the code of their rewritten form, which gave the same logits: a trial costs as much as an image
 _tried: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
