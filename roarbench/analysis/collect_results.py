@@ -15,8 +15,7 @@ from roarbench.analysis.faithfulness_scores import list_score_specs
 from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions
-from roarbench.analysis.stored_results import OtherResults
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
@@ -126,12 +125,8 @@ def _average_passes_by_estimator(
 
     An estimator with a ranking that lacks a count has no entry.
     """
-    rankings: defaultdict[str, set[str]] = defaultdict(set)
-    for point, result in results.items():
-        if result.rankings:
-            rankings[point.cell.estimator].add(result.rankings)
     averages = {}
-    for name, checksums in rankings.items():
+    for name, checksums in _list_rankings_by_estimator(results).items():
         pairs = [counted[checksum] for checksum in sorted(checksums) if checksum in counted]
         if len(pairs) == len(checksums):
             forward, backward = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
@@ -175,12 +170,18 @@ def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> 
 
 
 def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator."""
-    by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for point, result in suite_results.results.items():
-        if result.rankings in shares:
-            by_rankings[point.cell.estimator][result.rankings] = shares[result.rankings]
-    return {name: sum(row_shares.values()) / len(row_shares) for name, row_shares in by_rankings.items()}
+    """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator that have one."""
+    rankings = _list_rankings_by_estimator(suite_results.results).items()
+    known = {name: [shares[checksum] for checksum in checksums if checksum in shares] for name, checksums in rankings}
+    return {name: sum(row_shares) / len(row_shares) for name, row_shares in known.items() if row_shares}
+
+
+def _list_rankings_by_estimator(results: Mapping[PlannedRun, RunResult]) -> dict[str, dict[str, None]]:
+    rankings: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for point, result in results.items():
+        if result.rankings:
+            rankings[point.cell.estimator][result.rankings] = None
+    return rankings
 
 
 def add_stored_estimators(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:

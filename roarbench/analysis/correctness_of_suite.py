@@ -8,8 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.stored_results import ByPoint
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import ByPoint, SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS

@@ -93,23 +93,17 @@ def compute_probability_drops(
     """
     if not protocol.stores_predicted_probability:
         return {}
-    probabilities = _collect_probabilities(suite_results, protocol, unit)
-    mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), probabilities.get(UNTOUCHED)
-    if untouched is None or untouched.min() <= 0:
-        return {}
-    names = dict.fromkeys(name for name, _ in probabilities if name != CLEAN and name not in mixed)
-    return {name: compute_probability_drop(untouched, [probabilities.get((name, t)) for t in levels]) for name in names}
-
-
-def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
-    """Return a dict from points (row, t) to each image's probability of the predicted class, averaged over seeds."""
-    probabilities: dict[Point, Floats] = {}
+    probabilities: dict[Point, Floats] = {}  # of each image's predicted class, averaged over seeds
     for point, seeds in suite_results.find_results(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
         row = np.asarray(np.mean(known, axis=0, dtype=np.float64) if known else np.nan)
         if ((row >= 0) & (row <= 1)).all():  # comparisons with NaN are false
             probabilities[point] = row
-    return probabilities
+    mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), probabilities.get(UNTOUCHED)
+    if untouched is None or untouched.min() <= 0:
+        return {}
+    names = dict.fromkeys(name for name, _ in probabilities if name != CLEAN and name not in mixed)
+    return {name: compute_probability_drop(untouched, [probabilities.get((name, t)) for t in levels]) for name in names}
 
 
 def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:

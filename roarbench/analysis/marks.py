@@ -57,9 +57,12 @@ def grade_shares_of_gain(judges: SuiteJudges, name: str) -> tuple[Mark, ...]:
     own = roar.areas.get(name)
     weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _grade_share(judges, kind, other, own) for kind, other in weaker.items() if own and other}
-    masks = _grade_mask_only_accuracy(judges, name)
-    return (*gains.values(), *([masks] if masks else []))
+    marks = [_grade_share(judges, kind, other, own) for kind, other in weaker.items() if own and other]
+    at, chance = (name, judges.highest_level_shared_with_mask_only), judges.suite_results.chance
+    alone, images = (judge.cells.get(at) for judge in (judges.mask_only, roar))
+    if alone and images:
+        marks.append(_grade_share(judges, MASKS, alone.shift(-chance), images.shift(-chance)))
+    return tuple(marks)
 
 
 def _grade_share(judges: SuiteJudges, kind: str, part: Contrast, whole: Contrast) -> Mark:
@@ -71,13 +74,3 @@ def _grade_share(judges: SuiteJudges, kind: str, part: Contrast, whole: Contrast
     if share.low is None:
         return Mark(kind, share, None)
     return Mark(kind, share, Grade.STRONG if share.low > STRONG else Grade.SOME if share.low > SOME else Grade.NONE)
-
-
-def _grade_mask_only_accuracy(judges: SuiteJudges, name: str) -> Mark | None:
-    """Grade accuracy above chance on masks alone as a share of accuracy on images; None if either is missing."""
-    at = name, judges.highest_level_shared_with_mask_only
-    alone, images = (judge.cells.get(at) for judge in (judges.mask_only, judges.roar))
-    if alone is None or images is None:
-        return None
-    chance = judges.suite_results.chance
-    return _grade_share(judges, MASKS, alone.shift(-chance), images.shift(-chance))

@@ -1,21 +1,20 @@
 """Collect the results of a published suite from its files, without a store."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions, keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.errors import StoreError, UnknownName
+from roarbench.common.errors import StoreError
 from roarbench.estimators.catalogue import is_addable_to_suites
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, list_cells_with_seeds
-from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.plan.suite_changes import add_estimators_with_twins
-from roarbench.plan.suites import find_builtin_suite, read_user_suite_record
+from roarbench.plan.suites import find_builtin_or_own_suite, read_known_suites
 from roarbench.store.published_folder import PublishedFile
-from roarbench.store.published_rows import PublishedRows, read_published_rows
+from roarbench.store.published_rows import read_published_rows
 from roarbench.store.run_result import RunResult
 
 _SUITES, _ANNOTATIONS, _MASKS = b"roarbench_suites", b"roarbench_remarks", "masks "
@@ -41,7 +40,8 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     for result in rows:
         found[result.run.cell][result.run.seed] = result
     names = {cell.estimator for cell in found} - {CLEAN}
-    requested = _find_suite(suite, parts)
+    own = read_known_suites(record for part in parts for record in part.notes.get(_SUITES, ()))
+    requested = find_builtin_or_own_suite(suite, own)
     extended = add_estimators_with_twins(requested, sorted(filter(is_addable_to_suites, names)))
     planned = {
         PlannedRun(cell, seed): by_seed[seed]
@@ -55,14 +55,3 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     masks = {key.removeprefix(_MASKS): value for key, value in annotations.items() if key.startswith(_MASKS)}
     results = SuiteResults(extended, "".join(images), None, planned, masks=masks)
     return keep_most_shared_levels(drop_unstarted_submissions(results, requested))
-
-
-def _find_suite(name: str, parts: Sequence[PublishedRows]) -> SuiteSpec:
-    try:
-        return find_builtin_suite(name)
-    except UnknownName:
-        records = [record for part in parts for record in part.notes.get(_SUITES, ())]
-        known = [record for record in records if {block["protocol"] for block in record["blocks"]} <= {*PROTOCOLS}]
-        if suite := next((suite for suite in map(read_user_suite_record, known) if suite.versioned == name), None):
-            return suite
-        raise

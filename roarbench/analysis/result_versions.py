@@ -116,8 +116,18 @@ class Versions:
         foreign = own is False and version.data != self.find_default_data(version.limit)
         images = foreign or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
-        parts = [self._describe_images(version.data)] if images else []
-        parts += [self._describe_explained_weights(version.given)] if reference else []
+        parts, digits = [], version.data[:_SHOWN]
+        if images and own:
+            parts.append(f"the suite's own images, {digits}")
+        elif images:
+            folders = [source.folder for source in self.sources if source.data == version.data]
+            whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
+            parts.append(f"images {whose}, {digits}")
+        if reference and version.given:
+            names = [shorten_weights_checksum(name) for name in version.given.split(",")]
+            parts.append(f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}")
+        elif reference:
+            parts.append(f"reference trained by {self.suite.reference_recipe}")
         return tuple(parts) if version.data else ()
 
     def list_options(self, version: Version) -> tuple[str, ...]:
@@ -130,20 +140,6 @@ class Versions:
         """Describe a version in words."""
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
         return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
-
-    def _describe_images(self, data: str) -> str:
-        own = is_from_dataset_source(data, self.sources)
-        folders = [source.folder for source in self.sources if source.data == data]
-        if own:
-            return f"the suite's own images, {data[:_SHOWN]}"
-        whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
-        return f"images {whose}, {data[:_SHOWN]}"
-
-    def _describe_explained_weights(self, given: str) -> str:
-        if not given:
-            return f"reference trained by {self.suite.reference_recipe}"
-        names = [shorten_weights_checksum(name) for name in given.split(",")]
-        return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
 def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:

@@ -65,7 +65,10 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
     if protocol.scores_all_network_pairs:
         if not {first, second} <= judge.own_network.keys():
             return RowPair(Estimate(), None, (), counted)
-        levels = _compare_own_network_gains_at_levels(judge, first, second)
+        one, two = (judge.own_network[name] for name in (first, second))
+        counts = [_count_discordant_predictions(own.kept, protocol.order) for own in (one, two)]
+        compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
+        levels = tuple(LevelComparison(*row) for row in zip(judge.levels, *counts, compared, strict=True))
     else:
         correctness = (judge.scores.differences or judge.scores).correct
         common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
@@ -82,13 +85,6 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
     if RANDOM in shown and protocol.random_is_zero and not protocol.scores_all_network_pairs:
         shown[RANDOM] = f"0 ({shown[RANDOM]}'s gain by construction)"
     return " - ".join(shown.values())
-
-
-def _compare_own_network_gains_at_levels(judge: Judge, first: str, second: str) -> tuple[LevelComparison, ...]:
-    one, two = (judge.own_network[name] for name in (first, second))
-    counts = [_count_discordant_predictions(own.kept, judge.protocol.order) for own in (one, two)]
-    compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
-    return tuple(LevelComparison(*numbers) for numbers in zip(judge.levels, *counts, compared, strict=True))
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

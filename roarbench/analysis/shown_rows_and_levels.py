@@ -59,8 +59,13 @@ def _find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Un
     if an estimator has all levels, or if no estimator has any level.
     """
     rows, levels = results.list_planned_rows_and_included_levels(protocol, unit)
+    points: Iterable[Point] = results.find_results(protocol, unit)
+    if protocol.scores_all_network_pairs:
+        points = list_points_with_every_map_and_network(results, protocol, unit)
+    elif protocol.compares_with_other_image:
+        points = [(name, t) for name, t in points if (protocol.make_paired_twin_id(name), t) in points]
     by_row: defaultdict[str, set[float]] = defaultdict(set)
-    for name, t in _list_points_with_results(results, protocol, unit):
+    for name, t in points:
         by_row[name].add(t)
     needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
     usable = by_row[RANDOM] if needs_random else set(levels)
@@ -74,12 +79,3 @@ def _find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Un
             common = tuple(sorted(set.intersection(*sharing)))
             candidates.append((len(sharing), len(common), common))
     return max(candidates)[2]
-
-
-def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
-    if protocol.scores_all_network_pairs:
-        return list_points_with_every_map_and_network(results, protocol, unit)
-    stored = results.find_results(protocol, unit)
-    if not protocol.compares_with_other_image:
-        return list(stored)
-    return [(name, t) for name, t in stored if (protocol.make_paired_twin_id(name), t) in stored]

@@ -1,19 +1,322 @@
-"""Describe the stored results of one suite in words: title, chance, explained networks and levels."""
+"""Hold the stored results of one suite, find those of each of its boards, and describe them in words.
 
-from collections.abc import Sequence
+Nothing here imports torch.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
 
-from roarbench.analysis.result_checks import describe_chance, describe_networks_at_chance, describe_reference_accuracy
-from roarbench.analysis.stored_results import StoredResults
-from roarbench.common.enums import Unit
+from roarbench.analysis.result_checks import (
+    UnrankedRow,
+    describe_chance,
+    describe_networks_at_chance,
+    describe_reference_accuracy,
+    explain_inconsistency,
+    find_most_frequent_weights,
+    find_provenance_differences,
+    has_same_rankings_for_all_networks,
+    list_distinct,
+)
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.text import join_with_and
-from roarbench.plan.protocols import Protocol
+from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator_or_placeholder
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
+from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
+from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
+from roarbench.store.run_result import RunResult
+from roarbench.submissions.submission_file import Submission
 
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
+ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
 
 
-class SuiteResults(StoredResults):
-    """Stored results of one suite on one version of its data, with texts about them."""
+class OtherResults(NamedTuple):
+    """Results of another version of the suite in the same store; `options` select them on the command line."""
+
+    title: str
+    limit: int | None
+    options: tuple[str, ...]
+
+
+class RowChecks(NamedTuple):
+    """Checks of the rows of one board."""
+
+    inconsistent: dict[str, str]  # by row whose results do not form one curve, the reason
+    independent: set[str]  # rows whose rankings are equal for all explained networks
+
+
+@dataclass(frozen=True, eq=False)
+class SuiteResults:
+    """Stored results of one suite on one version of its data."""
+
+    suite: SuiteSpec
+    data: str  # fingerprint of the images
+    limit: int | None  # images per split of a reduced data set; None for the whole
+    results: dict[PlannedRun, RunResult]  # by planned run; runs without a result are missing
+    # reason, by estimator, why the estimator's row, or a row that is compared with it, is not verified
+    doubts: dict[str, str] = field(default_factory=dict)
+    # submissions by estimator id; their texts are untrusted
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
+    quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    # from an estimator and a metric to the number of images in the score's mean
+    quantus_counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    # names of images and references in the title, if the store has several versions or these are not the suite's own
+    title_parts: tuple[str, ...] = ()
+    # values of `--data` and `--reference` that select these results; empty if neither is needed
+    options: tuple[str, ...] = ()
+    others: tuple[OtherResults, ...] = ()  # the suite's results on other images or with other explained networks
+    # results on the clean test images by reference number; references that were not scored are missing
+    references: dict[int, RunResult] = field(default_factory=dict)
+    # findings of `validate`, by submission
+    findings: dict[str, str] = field(default_factory=dict)
+    # imported prediction stability by checksum of the rankings, for rankings that this store lacks
+    shares: dict[str, float] = field(default_factory=dict)
+    # share of noisy copies with an unchanged prediction, in [0, 1], by estimator, mean over its rankings; estimators
+    # without recorded shares are missing
+    prediction_stability: dict[str, float] = field(default_factory=dict)
+    # counted forward and backward passes per image, by submission and twin, mean over its rankings; rows without a
+    # recorded count are missing
+    counted_passes: dict[str, tuple[float, float]] = field(default_factory=dict)
+    # share of features that have the map's most frequent value, in [0, 1], by estimator, mean over its rankings;
+    # estimators without recorded shares are missing
+    ties: dict[str, float] = field(default_factory=dict)
+    # hashes of removal masks as text, by key of a run whose network is scored under its own map
+    masks: dict[str, str] = field(default_factory=dict)
+    # share of the most frequent class among the test images, in [0, 1]; None if this store lacks the labels
+    largest_class_share: float | None = None
+    # levels of the boards that leave out other levels of the suite
+    included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
+    _checks: dict[tuple[Protocol, Unit, str], RowChecks] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return the suite, its version, the images and the explained networks of these results as plain values."""
+        return {
+            "suite": self.suite.name,
+            "version": self.suite.version,
+            "limit": self.limit,
+            "data": self.data or None,
+            "reference": self.suite.given or None,
+        }
+
+    @cached_property
+    def keys(self) -> Mapping[PlannedRun, str]:
+        """Return the key of every run of the suite on these images, whether or not the run is done."""
+        runs = ((point, self.results.get(point)) for point in list_planned_runs(self.suite))
+        return {
+            point: result.run.key if result else build_run(self.suite, point, self.data, self.limit).key
+            for point, result in runs
+        }
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether there are results on degraded images."""
+        return any(point.cell.estimator != CLEAN for point in self.results)
+
+    @cached_property
+    def by_estimator(self) -> dict[str, list[tuple[PlannedRun, RunResult]]]:
+        """Return the results of each estimator with their points, in the suite's order."""
+        grouped: defaultdict[str, list[tuple[PlannedRun, RunResult]]] = defaultdict(list)
+        for point, result in self.results.items():
+            grouped[point.cell.estimator].append((point, result))
+        return dict(grouped)
+
+    def find_passes(self, name: str) -> tuple[float, float] | None:
+        """Return the forward and backward passes per image of a row's maps; None if unknown.
+
+        The passes of an estimator of the table are declared (tests compare them with a count), those of a submission
+        were counted in its sandbox. Those of Score-CAM depend on the network's channels and are unknown.
+        """
+        row = find_estimator_or_placeholder(name)
+        if row.submitted:
+            return self.counted_passes.get(name)
+        if row.base not in ESTIMATORS or ESTIMATORS[row.base].cost_is_assumed:
+            return None
+        forward, backward = count_passes([row], prod(self.suite.dataset_record.shape))
+        return float(forward), float(backward)
+
+    @property
+    def known_chance(self) -> float | None:
+        """Return the accuracy of always answering the most frequent class, in [0, 1]; None if labels are unknown.
+
+        It is 1 / classes if the images are a selection of the classes that a given network distinguishes.
+        """
+        return 1 / self.suite.dataset_record.classes if self.suite.dataset_record.numbered else self.largest_class_share
+
+    @property
+    def chance(self) -> float:
+        """Return chance, in [0, 1]; its smallest possible value, 1 / classes, if it is unknown."""
+        return 1 / self.suite.dataset_record.classes if self.known_chance is None else self.known_chance
+
+    @cached_property
+    def headline_protocol(self) -> Protocol:
+        """Return the headline protocol: the suite's first protocol with results, or the first if no result exists."""
+        protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
+        return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
+
+    def has_started(self, protocol: Protocol) -> bool:
+        """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
+        return (protocol.order, protocol.retrain, protocol.twin_kind) in self._started_kinds
+
+    @cached_property
+    def _started_kinds(self) -> set[tuple[Order, ScoredNetwork, str]]:
+        """Return order and scored network of all results, without and with their rows' kind of twin."""
+        cells = {(cell.order, cell.retrain, cell.estimator) for cell in (point.cell for point in self.results)}
+        kinds = {(order, retrain, "") for order, retrain, name in cells if name != CLEAN}
+        return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
+
+    def list_started_protocols(self) -> list[Protocol]:
+        """Return the protocols with results."""
+        begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.computed_from or (shown,))))
+        return [protocol for protocol in begun if self.list_units(protocol)]
+
+    @property
+    def reference_accuracy(self) -> float | None:
+        """Return the explained networks' mean accuracy on untouched images; None unless all were scored."""
+        usual = self._usual_weights
+        usual_rows = [row for row in self.references.values() if usual.get(row.run.reference, "") in ("", row.weights)]
+        if not usual_rows or len(usual_rows) < self.suite.references:
+            return None
+        return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
+
+    @property
+    def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
+        if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
+            return [*self.references.values()]
+        clean = (CLEAN, self.headline_protocol.retrain)
+        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
+
+    @cached_property
+    def complete(self) -> bool:
+        """Return whether all planned runs of the suite have results."""
+        return len(self.results) == len(list_planned_runs(self.suite))
+
+    def list_included_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+        """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
+        return self.list_planned_rows_and_included_levels(protocol, unit)[1]
+
+    def list_planned_rows_and_included_levels(
+        self, protocol: Protocol, unit: Unit, fill: str = ""
+    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
+        rows, levels = self.suite.list_protocol_rows_and_levels(protocol, unit, fill)
+        for part in protocol.computed_from or (protocol,):
+            chosen = self.included_levels.get((part, unit), levels)
+            levels = tuple(t for t in levels if t in chosen)
+        return rows, levels
+
+    def list_suite_levels_not_in(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
+        """Return the levels of the suite that are not in `levels`."""
+        return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
+
+    def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
+        """Return the units of a protocol, starting with its tables' unit; empty if the suite lacks the protocol."""
+        measured = (protocol.computed_from or (protocol,))[0]
+        units = dict.fromkeys(block.unit for block in self.suite.blocks if block.protocol == measured)
+        return tuple(unit for unit in units if self.list_included_levels(protocol, unit))
+
+    def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
+        """Return the results of a protocol by point and seed; the default fill is the fill of its tables."""
+        fill = fill or self.suite.find_fill(protocol)
+        untouched = self._results_by_curve.get(find_network_scored_without_removal(protocol.retrain, fill), {})
+        return untouched | self._results_by_curve.get((protocol.retrain, protocol.order, unit, fill), {})
+
+    @cached_property
+    def _results_by_curve(self) -> dict[tuple[object, ...] | None, dict[Point, dict[int, RunResult]]]:
+        """Return results by point and seed: by scored network and fill if untouched, else also by order and unit."""
+        by_curve: defaultdict[tuple[object, ...], defaultdict[Point, dict[int, RunResult]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+        for point, result in self.results.items():
+            cell = point.cell
+            clean = cell.estimator == CLEAN
+            curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
+            by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)][result.run.seed] = result
+        return {curve: dict(by_point) for curve, by_point in by_curve.items()}
+
+    def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
+        """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.
+
+        The same training run on two machines gives slightly different networks and rankings. Rows without a recorded
+        checksum of their explained weights are consistent only if most results lack this checksum. The two curves of a
+        derived protocol may come from rankings of two machines if both explain the same networks.
+        """
+        return self.check_rows(protocol, unit, fill).inconsistent
+
+    def check_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> RowChecks:
+        """Check that the results of each row of a board form one curve, and whether its maps depend on a network."""
+        key = (protocol, unit, fill or self.suite.find_fill(protocol))
+        if key not in self._checks:
+            reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
+            for name, curve in self.list_curves(*key):
+                distinct = list_distinct(curve)
+                (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
+                by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
+                for result in distinct:
+                    by_network[result.run.reference].append(result)
+                for network, results in by_network.items():
+                    if reason := explain_inconsistency(results, self._usual_weights.get(network, "")):
+                        reasons.setdefault(name, reason)
+            self._checks[key] = RowChecks(reasons, independent - dependent)
+        return self._checks[key]
+
+    @cached_property
+    def _usual_weights(self) -> dict[str, str]:
+        """Return, by explained network, the weights' checksum that most results have; "" if not recorded."""
+        explained = [result for result in self.results.values() if result.run.reference]
+        return find_most_frequent_weights(explained, self.suite.added)
+
+    @property
+    def inconsistent_rows(self) -> list[UnrankedRow]:
+        """Return the rows that have no rank because their results are inconsistent."""
+        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
+        return [
+            UnrankedRow(protocol.name, unit, name, reason)
+            for protocol, unit, fill in boards
+            for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
+        ]
+
+    def find_machine_differences_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
+        """Return the settings that differ between the machines that computed one row, by estimator.
+
+        Such a row is valid, because results differ less between machines than between seeds. Results without recorded
+        settings are taken as equal.
+        """
+        rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+        for name, curve in self.list_curves(protocol, unit, ""):
+            rows[name] += curve
+        return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
+
+    def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
+        """Return each estimator's name with the results of one curve, including the results on untouched images.
+
+        Under a derived protocol, an estimator has a curve for each of the two protocols.
+        """
+        curves: list[tuple[str, list[RunResult]]] = []
+        for part in protocol.computed_from or (protocol,):
+            rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+            for (name, _), seeds in self.find_results(part, unit, fill or self.suite.find_fill(protocol)).items():
+                rows[name] += seeds.values()
+            clean = rows.pop(CLEAN, [])
+            curves += [(name, [*clean, *row]) for name, row in rows.items()]
+        return curves
+
+    def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
+        """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
+        used = [*self._untouched_results_of_headline_protocol, *self.references.values()]
+        for protocol, unit in product(protocols, Unit):
+            for part in protocol.computed_from or (protocol,):
+                for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
+                    used += seeds.values()
+        return used
 
     @cached_property
     def title(self) -> str:

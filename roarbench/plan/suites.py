@@ -9,7 +9,7 @@ Nothing here imports torch or executes the Python file that defines a network. B
 
 import re
 from collections import UserDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -86,6 +86,16 @@ def find_builtin_suite(name: str) -> SuiteSpec:
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES[name] if name in SUITES else SUITE_VERSIONS[versions[name]]
+
+
+def find_builtin_or_own_suite(name: str, own: Iterable[SuiteSpec]) -> SuiteSpec:
+    """Return `find_builtin_suite`, else the first of a user's own suites with this name or `NAME@VERSION`."""
+    try:
+        return find_builtin_suite(name)
+    except UnknownName:
+        if suite := next((suite for suite in own if name in (suite.name, suite.versioned)), None):
+            return suite
+        raise
 
 
 def make_renamed_suite_text(name: str) -> str:
@@ -183,6 +193,14 @@ def convert_user_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     assert suite.own is not None, "only suites from users' files have records"
     left_out = dict(suite.own.left_out)
     return {"name": suite.name, "about": suite.about, **_make_content_record(suite), "left_out": left_out}
+
+
+def read_known_suites(records: Iterable[Mapping[str, Any]]) -> Iterator[SuiteSpec]:
+    """Yield the users' suites of a file; skip those with a protocol that this version lacks."""
+    for values in records:
+        names = {str(dict(block).get("protocol")) for block in values.get("blocks", ())}
+        if names <= {*PROTOCOLS}:
+            yield read_user_suite_record(values)
 
 
 def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:

@@ -180,8 +180,13 @@ class Score:
 
 def store_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; existing scores stay unchanged."""
+    rows = []
+    for score in new:
+        values = {name: value for name, value in vars(score).items() if name != "spec"}
+        identity = {"key": score.spec.key, "record": encode_canonically(make_json_record(score.spec))}
+        rows.append(identity | {"metric": score.spec.metric} | values)
     with database.begin_exclusive_write() as connection:
-        insert_new(connection, scores, [_make_row(score) for score in new])
+        insert_new(connection, scores, rows)
 
 
 class StoredScore(NamedTuple):
@@ -199,9 +204,3 @@ def read_scores(database: Database, specs: Mapping[tuple[str, str], ScoreSpec]) 
     scored = {name for name, _ in stored}
     keys = {cell: (cell[0], spec.key) for cell, spec in specs.items() if cell[0] in scored}  # a key is a slow hash
     return {cell: stored[key] for cell, key in keys.items() if key in stored}
-
-
-def _make_row(score: Score) -> dict[str, Any]:
-    spec = score.spec
-    identity = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}
-    return identity | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,16 +29,14 @@ from roarbench.common.text import fit_on_one_line, format_bytes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import convert_user_suite_to_record, read_user_suite_record
+from roarbench.plan.suites import convert_user_suite_to_record, read_known_suites
 from roarbench.store.annotations_and_scores import (
     export_annotations,
     insert_annotations_of_results,
     parse_and_check_annotations,
 )
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
+from roarbench.store.run_result import RunResult, make_result_row, parse_provenance, read_result
 from roarbench.store.schema import imports, insert_new, results, select_matching
 from roarbench.store.user_files import (
     LOCAL,
@@ -140,7 +137,7 @@ class ExportedFile:
         try:
             image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
             self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
-            self.suites = [*_read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
+            self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
             self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
         except _CONTENT_ERRORS as error:
             raise self._make_content_error(": its notes cannot be read", error) from None
@@ -202,7 +199,7 @@ class ExportedFile:
         stated, source = row.pop("sha256"), row.get("source") or b""
         if stated != compute_row_checksum(row):
             raise ValueError("its checksum does not match its values")
-        provenance = _parse_provenance(row["code_version"], row["versions"], row["hardware"])
+        provenance = parse_provenance(row["code_version"], row["versions"], row["hardware"])
         created = datetime.fromisoformat(row["created"])
         result = read_result(SimpleNamespace(**row | vars(provenance) | {"created": created}))
         check_field_values(result, checked=("provenance",))
@@ -235,22 +232,6 @@ class ExportedFile:
                 raise StoreError(f"cannot read {self._path}: {error.strerror}") from None
             seen = f"{self._path} is not a Parquet file ({fit_on_one_line(str(error) or type(error).__name__, 90)})"
             raise StoreError(f"{seen}; name a file that `roarbench export` wrote") from None
-
-
-def _read_known_suites(records: Iterable[Mapping[str, Any]]) -> Iterator[SuiteSpec]:
-    """Yield the suites of a file; skip those with a protocol that this version lacks, whose rows are still results."""
-    for values in records:
-        names = {str(dict(block).get("protocol")) for block in values.get("blocks", ())}
-        if names <= {*PROTOCOLS}:
-            yield read_user_suite_record(values)
-
-
-@lru_cache(256)
-def _parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
-    """Return the provenance of a row, cached because many rows share one; raise an error for wrong types."""
-    provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
-    check_field_values(provenance)
-    return provenance
 
 
 _ROWS_PER_STATEMENT = 500

@@ -11,20 +11,19 @@ names and sizes, then hashes, then every row, before a caller gets any row.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from roarbench.common.errors import CallerError, StoreError, UnknownName
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256, write_atomically
 from roarbench.common.identity import check_field_values, make_json_record
 from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.plan.suites import RESULTS, find_builtin_suite
+from roarbench.plan.suites import RESULTS, find_builtin_or_own_suite
 from roarbench.store.published_networks import FOLDER, NETWORK_PATH, read_network_file
 from roarbench.store.run_result import RunResult
 
@@ -98,8 +97,14 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
 
     Two suites can have results of one run that were computed at different times, so each suite is compared with itself.
     """
-    _refuse_lost_or_changed_rows(now, before)
-    known = _map_suite_and_key_to_result(before)
+    current, known = _map_suite_and_key_to_result(now), _map_suite_and_key_to_result(before)
+    for file, old in ((file, result) for file, results in before.items() for result in results):
+        seen = f"the run {old.run.key} of {file.path} was published"
+        result = current.get((file.versioned_suite, old.run.key))
+        if result is None:
+            raise StoreError(f"{seen} and is missing now; published rows must not be removed")
+        if result != old:
+            raise StoreError(f"{seen} with other values; published rows must not change")
     new = {
         file: [result for result in results if (file.versioned_suite, result.run.key) not in known]
         for file, results in now.items()
@@ -138,24 +143,14 @@ def _read_version(title: str) -> int:
     return int(title.rpartition("@")[2], 16)
 
 
-def _read_index_json(path: Path) -> Any:
-    """Read an index.
-
-    Raises:
-        StoreError: The folder has no index.
-        ValueError: The index is a link, too large, or not JSON.
-    """
+def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
         raise StoreError(f"{seen}; name a folder of published results, such as results")
-    if path.is_symlink() or path.stat().st_size > _MAX_INDEX_BYTES:
-        raise ValueError(f"expected a plain file of at most {_MAX_INDEX_BYTES:,} bytes")
-    return json.loads(path.read_text("utf-8"))
-
-
-def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
-        values = _read_index_json(path)
+        if path.is_symlink() or path.stat().st_size > _MAX_INDEX_BYTES:
+            raise ValueError(f"expected a plain file of at most {_MAX_INDEX_BYTES:,} bytes")
+        values = json.loads(path.read_text("utf-8"))
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
             raise ValueError(f"expected only format {_FORMAT} and files")
         files = tuple(PublishedFile(**entry) for entry in values["files"])
@@ -205,15 +200,14 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
 
 def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     """Return the suite `NAME` or `NAME@VERSION`, from the package or, if it is a user's suite, from exported files."""
-    try:
-        return find_builtin_suite(name)
-    except UnknownName:
+
+    def read_own_suites() -> Iterator[SuiteSpec]:
         from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
 
-        own = (suite for file in files for suite in ExportedFile(file).suites if name in (suite.name, suite.versioned))
-        if suite := next(own, None):
-            return suite
-        raise
+        for file in files:
+            yield from ExportedFile(file).suites
+
+    return find_builtin_or_own_suite(name, read_own_suites())
 
 
 def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
@@ -240,17 +234,6 @@ def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:
     estimator = point.cell.estimator_record
     twin = estimator.twin if estimator else CLEAN
     return twin, replace(point.cell, estimator=CLEAN), point.seed
-
-
-def _refuse_lost_or_changed_rows(now: ResultsByFile, before: ResultsByFile) -> None:
-    current = _map_suite_and_key_to_result(now)
-    for file, old in ((file, result) for file, results in before.items() for result in results):
-        seen = f"the run {old.run.key} of {file.path} was published"
-        new = current.get((file.versioned_suite, old.run.key))
-        if new is None:
-            raise StoreError(f"{seen} and is missing now; published rows must not be removed")
-        if new != old:
-            raise StoreError(f"{seen} with other values; published rows must not change")
 
 
 def _map_suite_and_key_to_result(results_by_file: ResultsByFile) -> dict[tuple[str, str], RunResult]:

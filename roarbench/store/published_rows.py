@@ -9,7 +9,6 @@ import json
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import MISSING, fields
 from datetime import datetime
-from functools import lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
 from roarbench.plan.cells_and_runs import Run, read_cell_record
-from roarbench.store.run_result import Provenance, RunResult
+from roarbench.store.run_result import RunResult, parse_provenance
 
 _SEED = ',"seed":'  # records are canonical JSON, so every record ends with its seed
 _PROVENANCE = ("code_version", "versions", "hardware")
@@ -85,7 +84,7 @@ def _read_results(file: pq.ParquetFile, records: list[tuple[str, int]], kept: ND
         for (cell, rest), (_, seed), key in zip(parts, records, keys, strict=True)
     ]
     columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
-    columns["provenance"] = list(map(_parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
+    columns["provenance"] = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
     columns["probability"] = [None] * len(records)
     return [
         _make_checked(RunResult, dict(zip(columns, values, strict=True)))
@@ -114,8 +113,3 @@ def _parse_distinct(texts: Iterable[str], head: str, tail: str) -> Iterator[tupl
     """Yield each distinct text with the value of the JSON text that it becomes between `head` and `tail`."""
     distinct = list(dict.fromkeys(texts))
     return zip(distinct, json.loads(f"[{','.join(f'{head}{text}{tail}' for text in distinct)}]"), strict=True)
-
-
-@lru_cache(256)
-def _parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
-    return Provenance(code_version, json.loads(versions), json.loads(hardware))

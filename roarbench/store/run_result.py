@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.common.identity import encode_canonically, make_json_record
+from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.plan.cells_and_runs import Run, read_run_record
 
 _ARCHIVED = "$Format:%h %ct$"  # `git archive` replaces this by the commit's short hash and time (.gitattributes)
@@ -47,6 +47,14 @@ class Provenance:
         """Return the known values that only change the rounding of a result; keys are the usual names."""
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         return {usual: _drop_markup(str(values[name])) for name, usual in _USUAL_NAMES.items() if name in values}
+
+
+@lru_cache(256)  # most rows of a file have the same values
+def parse_provenance(code_version: str, versions: str, hardware: str) -> Provenance:
+    """Return the provenance in the JSON texts of a row; raise an error for wrong types."""
+    provenance = Provenance(code_version, json.loads(versions), json.loads(hardware))
+    check_field_values(provenance)
+    return provenance
 
 
 _USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
