@@ -1,6 +1,7 @@
 """Format the accuracies with and without retraining as text, and as a chart like figure 2 of the paper."""
 
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel
+from roarbench.stats.intervals import Estimate
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # width of a column, in characters
@@ -43,6 +44,6 @@ def make_chart(result: ToyResult) -> Chart:
 
 def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> PanelCurve:
     panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
-    means_and_errors = list(zip(curve.accuracy, curve.error, strict=True))
-    low, high = (tuple(mean + sign * error for mean, error in means_and_errors) for sign in (-2, 2))
-    return PanelCurve(curve.ranking, panel, False, levels, curve.accuracy, low, high)
+    measured = zip(levels, curve.accuracy, curve.error, strict=True)
+    points = {t: Estimate(mean, mean - 2 * error, mean + 2 * error) for t, mean, error in measured}
+    return PanelCurve(curve.ranking, panel, False, points)

@@ -1,6 +1,6 @@
 """Draw accuracy against level like figure 4 of Hooker et al. 2019: a panel per base estimator, controls in each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,6 +23,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.plan.protocols import ACCURACY
+from roarbench.stats.intervals import Estimate
 
 FONT_POINTS = 8.5
 LABEL_INCHES = 1.35 * FONT_POINTS / 72  # distance between the middles of two labels: a line of text with spacing
@@ -51,16 +52,13 @@ class PanelCurve:
     estimator: str  # id, shown as label at the end of the line
     family: str  # base estimator (`grad`, `gb`, `ig`, …); a family shares a panel
     control: bool  # controls are drawn in every panel
-    levels: tuple[float, ...]  # t of each point, ascending, in [0, 1]
-    # accuracy per level in [0, 1], or a difference of two accuracies; None if missing
-    accuracy: tuple[float | None, ...]
-    low: tuple[float | None, ...]  # low, high: ends of the interval; None without an interval
-    high: tuple[float | None, ...]
+    # accuracies in [0, 1], or differences of two accuracies, by level t in [0, 1], ascending
+    points: Mapping[float, Estimate]
 
     @property
     def last_point(self) -> tuple[float, float] | None:
         """Return the last point, (t, accuracy); None if all accuracies are missing."""
-        present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
+        present = [(t, at.value) for t, at in self.points.items() if at.value is not None]
         return present[-1] if present else None
 
 
@@ -101,16 +99,17 @@ def choose_styles(curves: Sequence[PanelCurve]) -> dict[str, Style]:
 
 def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a line with markers and a band; a missing point is a gap."""
-    accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None becomes NaN
-    axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
+    accuracy, low, high = np.array(list(curve.points.values()), float).T  # None becomes NaN
+    axes.fill_between(list(curve.points), low, high, color=style.color, alpha=0.13, linewidth=0)
     label = format_id_with_samples(curve.estimator)
-    axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
+    axes.plot(list(curve.points), accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
 def _draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
     thin = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
-    axes.plot(curve.levels, np.array(curve.accuracy, float), **thin, label=f"{curve.estimator} (published)")
+    accuracy = np.array([at.value for at in curve.points.values()], float)
+    axes.plot(list(curve.points), accuracy, **thin, label=f"{curve.estimator} (published)")
 
 
 def label_curve_ends(
@@ -292,7 +291,7 @@ def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     axes.set_xlabel(chart.x_label, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
         axes.set_ylabel(block.y_label, fontsize=FONT_POINTS, color=INK)
-    levels = sorted({t for curve in chart.all_curves for t in curve.levels})
+    levels = sorted({t for curve in chart.all_curves for t in curve.points})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.x_label is XLabel.KEPT else t:.3g}" for t in ticks])
     margin = 0.03 * max(levels[-1] - levels[0], 0.1)
@@ -307,8 +306,7 @@ def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
 
 
 def _compute_y_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
-    values = [value for curve in curves for row in (curve.accuracy, curve.low, curve.high) for value in row]
-    shown = [value for value in values if value is not None]
+    shown = [end for curve in curves for at in curve.points.values() for end in at if end is not None]
     margin = 0.05 * max(max(shown) - min(shown), 0.02)
     return min(shown) - margin, max(shown) + margin
 

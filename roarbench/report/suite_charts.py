@@ -95,8 +95,7 @@ def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]
 def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     """Return the curve of an estimator through its points, given by level."""
     estimator = find_estimator(name)
-    values, lows, highs = zip(*points.values(), strict=True)
-    return PanelCurve(name, estimator.base, estimator.control, tuple(points), values, lows, highs)
+    return PanelCurve(name, estimator.base, estimator.control, points)
 
 
 @use_own_settings()

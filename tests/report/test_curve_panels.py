@@ -14,6 +14,7 @@ from roarbench.common.errors import CallerError
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.suite_charts import make_chart
+from roarbench.stats.intervals import Estimate
 from tests.helpers.made_up_results import LEVELS, MAIN, make_suite_results, make_table
 from tests.helpers.store_rows import remove_rows
 
@@ -26,23 +27,22 @@ def whole():
 def test_make_chart_draws_each_row_from_untouched_images(whole):
     table = make_table(whole, rows=["random", "grad"])
     for row, curve in zip(table.board.rows, make_chart(table).curves, strict=True):
-        assert (curve.estimator, curve.levels) == (row.estimator, (0.0, *LEVELS))
-        points = (row.clean, *row.accuracies)
-        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in points]
+        assert (curve.estimator, tuple(curve.points)) == (row.estimator, (0.0, *LEVELS))
+        assert list(curve.points.values()) == [row.clean, *row.accuracies]
     above = make_chart(make_table(whole)).above_masks
     assert [curve.estimator for curve in above] == [*MAIN]  # the blurred random map has no masks here
     expected = judge_suite(whole).estimate_accuracy_above_masks("grad", 0.9)
-    assert (above[2].accuracy[-1], above[2].low[-1], above[2].high[-1]) == expected
+    assert list(above[2].points.values())[-1] == expected
     part = remove_rows(remove_rows(whole, t=0.9), estimator="grad")
     curves = {curve.estimator: curve for curve in make_chart(make_table(part)).curves}
-    assert "grad" not in curves and curves["random"].accuracy[-1] is curves["random"].low[-1] is None
+    assert "grad" not in curves and list(curves["random"].points.values())[-1] == Estimate()
 
 
 def test_make_chart_adds_published_curves_of_shown_rows(whole):
     found = {curve.estimator: curve for curve in make_chart(make_table(whole, "kar", MAIN), "imagenet").published}
     published = read_published_curves("imagenet", Order.LERF)
     assert set(found) == set(MAIN) & set(published)
-    assert dict(zip(found["grad"].levels, found["grad"].accuracy, strict=True)) == published["grad"]
+    assert {t: at.value for t, at in found["grad"].points.items()} == published["grad"]
     with pytest.raises(CallerError, match="this plot shows .* under morf, but .*; leave --published out"):
         make_chart(make_table(whole, "morf"), "imagenet")
 
@@ -51,10 +51,16 @@ T = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def make_curve(estimator, family="", *, control=False, end=0.4, levels=T, missing=(), band=True):
-    accuracy = tuple(None if k in missing else 0.8 - (0.8 - end) * t / 0.9 for k, t in enumerate(levels))
-    low = tuple(None if a is None or not band else a - 0.01 for a in accuracy)
-    high = tuple(None if a is None or not band else a + 0.02 for a in accuracy)
-    return PanelCurve(estimator, family or estimator, control, levels, accuracy, low, high)
+    points = {}
+    for k, t in enumerate(levels):
+        value = 0.8 - (0.8 - end) * t / 0.9
+        whole = Estimate(value, value - 0.01, value + 0.02) if band else Estimate(value)
+        points[t] = Estimate() if k in missing else whole
+    return PanelCurve(estimator, family or estimator, control, points)
+
+
+def list_values(curve):
+    return tuple(at.value for at in curve.points.values())
 
 
 def make_chart_of(*curves, title="one", caption="Three seeds.", **more):
@@ -79,7 +85,7 @@ def test_make_figure_draws_bands_with_gaps_for_missing_points():
     whole = make_curve("grad")
     (axes,) = make_figure(make_chart_of(whole)).axes
     corners = {tuple(point) for point in axes.collections[0].get_paths()[0].vertices}
-    for t, low, high in zip(T, whole.low, whole.high, strict=True):
+    for t, (_, low, high) in whole.points.items():
         assert {(t, low), (t, high)} <= corners
     (axes,) = make_figure(make_chart_of(make_curve("grad", missing=(2,)))).axes
     assert np.flatnonzero(np.isnan(find_lines_by_label(axes)["grad"].get_ydata())).tolist() == [2]
@@ -118,7 +124,7 @@ def test_published_curves_are_dashed_in_color_of_measured_curve():
     drawn = find_lines_by_label(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
     dashed = drawn["grad (published)"]
-    assert tuple(dashed.get_ydata()) == published[0].accuracy
+    assert tuple(dashed.get_ydata()) == list_values(published[0])
     assert dashed.is_dashed() and not drawn["grad"].is_dashed()
     assert dashed.get_color() == drawn["grad"].get_color()
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
@@ -145,17 +151,21 @@ def test_spread_labels_matches_manual_positions():
 
 def test_make_figure_draws_above_masks_in_lower_panels():
     curves = (make_curve("random", control=True), make_curve("grad"), make_curve("gb", end=0.3), make_curve("ig"))
-    above = tuple(replace(c, accuracy=tuple(a and a - 0.7 for a in c.accuracy)) for c in curves if c.family != "gb")
+    above = tuple(
+        replace(c, points={t: Estimate(*(end - 0.7 for end in at)) for t, at in c.points.items()})
+        for c in curves
+        if c.family != "gb"
+    )
     figure = make_figure(make_chart_of(*curves, above_masks=above))
     upper, lower = figure.axes[:3], figure.axes[3:]
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG", "GRAD", "IG"]
     for axes, measured in zip(upper, curves[1:], strict=True):
         drawn = {name: tuple(line.get_ydata()) for name, line in find_lines_by_label(axes).items()}
-        assert drawn == {"random": curves[0].accuracy, measured.estimator: measured.accuracy}
+        assert drawn == {"random": list_values(curves[0]), measured.estimator: list_values(measured)}
         assert tuple(find_lines_by_label(axes)["random"].get_xdata()) == T
     assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
     assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
-    assert lower[0].get_ylim()[0] < min(above[0].accuracy)
+    assert lower[0].get_ylim()[0] < min(list_values(above[0]))
 
 
 def test_figures_ignore_settings_of_user(tmp_path):

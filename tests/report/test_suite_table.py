@@ -86,7 +86,7 @@ def test_diffroar_requires_results_of_both_orders(both, whole):
     assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
     assert found["sobel"]["gain"] is not None
     drawn = make_chart(make_table(both, "diffroar"))
-    assert (drawn.y_label, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
+    assert (drawn.y_label, drawn.curves[0].points[0.0].value) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
         make_suite_table(whole, "diffroar", Unit.PIXEL, None)
     with pytest.raises(CallerError, match="computed from the results of kar and roar and has no runs"):
