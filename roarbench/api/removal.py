@@ -18,7 +18,7 @@ from roarbench.api.inputs import (
     is_table,
     quantize,
     read_real_number,
-    read_whole_number,
+    read_seed,
     to_array,
     to_tensor,
     warn_caller,
@@ -248,7 +248,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_whole_number(seed, "seed"))
+    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_seed(seed))
     ranked = ranking.rank(flat, ties)
     warn_if_mostly_tied(flat, ranked)
     return ranked.copy()

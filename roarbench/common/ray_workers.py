@@ -166,7 +166,11 @@ class RayEngine(AbstractContextManager["RayEngine"]):
 
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the outcomes of finished jobs; wait at most `timeout` seconds for a job or a start to finish."""
-        self._add_workers_as_cluster_grows()
+        if self._follow and time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            for _ in range(_count_gpus_or_cores() - self._wanted):  # that joined the cluster
+                self._wanted += 1
+                self._start_worker()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
             raise make_no_worker_left_error(self._last)
@@ -193,14 +197,6 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             free, total = (source().get(asked, 0) for source in (ray.available_resources, ray.cluster_resources))
             seen = f"no worker has registered with Ray after {_SILENCE:.0f} s ({free:g} of {total:g} {asked}s are free)"
             _log.warning("%s; %s; this command waits", seen, _read_reason_of_silence())
-
-    def _add_workers_as_cluster_grows(self) -> None:
-        """Request a worker for every GPU or core that joined the cluster."""
-        if self._follow and time.monotonic() - self._looked > _LOOK:
-            self._looked = time.monotonic()
-            for _ in range(_count_gpus_or_cores() - self._wanted):
-                self._wanted += 1
-                self._start_worker()
 
     def _start_worker(self, failed_jobs: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()

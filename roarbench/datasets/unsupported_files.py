@@ -7,6 +7,8 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -73,7 +75,8 @@ def refuse_unsupported_file(file: Path, is_image: bool) -> None:
         remedy = "name the folder that holds one folder of images per class"
         raise DataError(f"{file} is a single image; {remedy}")
     if kind := _find_kind(file, (*_KINDS, *_TABLE_KINDS), {file.name}):
-        raise DataError(f"{file} is {_describe_kind(kind, file)}; {_choose_remedy(kind, file)}")
+        seen, remedy = _describe_kind(kind, file)
+        raise DataError(f"{file} is {seen}; {remedy}")
 
 
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:
@@ -83,8 +86,8 @@ def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suff
         if found := _find_files_of_first_kind(files, kinds):
             kind, examples = found
             more = f", as {len(examples) - 1} more," if len(examples) > 1 else ""
-            seen = f"{examples[0].relative_to(folder)}{more} is {_describe_kind(kind, examples[0])}"
-            raise DataError(f"{folder} has no image: {seen}; {_choose_remedy(kind, examples[0])}")
+            seen, remedy = _describe_kind(kind, examples[0])
+            raise DataError(f"{folder} has no image: {examples[0].relative_to(folder)}{more} is {seen}; {remedy}")
     if tables:
         raise DataError(f"{folder} has no image, but the table {tables[0].name}; name the file itself: {tables[0]}")
     endings = Counter(file.suffix.lower() or "without an ending" for file in files)
@@ -112,23 +115,11 @@ def _find_kind(file: Path, kinds: Sequence[_Kind], beside: set[str]) -> _Kind | 
     return next(fitting, None)
 
 
-def _describe_kind(kind: _Kind, file: Path) -> str:
-    return "a WebDataset shard (an archive)" if _is_web_dataset(kind, file) else kind.seen
-
-
-def _choose_remedy(kind: _Kind, file: Path) -> str:
-    if _is_web_dataset(kind, file):
-        return "unpack its samples into a folder per class, which their .cls or .json members name"
-    return kind.remedy
-
-
-def _is_web_dataset(kind: _Kind, file: Path) -> bool:
-    """Return whether a tar archive has samples such as `000.jpg` beside `000.cls`, as WebDataset stores them."""
-    if kind.remedy != _UNPACK or file.suffix.lower() != ".tar":
-        return False
-    try:
-        with tarfile.open(file) as archive:
-            names = [member.name for member, _ in zip(archive, range(8), strict=False)]
-    except (OSError, tarfile.TarError, EOFError):
-        return False
-    return any(name.endswith((".cls", ".json")) for name in names)
+def _describe_kind(kind: _Kind, file: Path) -> tuple[str, str]:
+    """Return what a file is, and the remedy; WebDataset's tar archives have samples such as `000.jpg` and `000.cls`."""
+    if kind.remedy == _UNPACK and file.suffix.lower() == ".tar":
+        with suppress(OSError, tarfile.TarError, EOFError), tarfile.open(file) as archive:
+            if any(member.name.endswith((".cls", ".json")) for member in islice(archive, 8)):
+                remedy = "unpack its samples into a folder per class, which their .cls or .json members name"
+                return "a WebDataset shard (an archive)", remedy
+    return kind.seen, kind.remedy
