@@ -7,12 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from roarbench.api.gain_tables import FEW_IMAGES, GainTable, OwnNetworkTable, describe_zero_gains, estimate_gain
-from roarbench.common.text import (
-    format_count,
-    format_interval,
-    format_percent_number,
-    list_some,
-)
+from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
 from roarbench.report.table_record import ROW_KEY, Table, make_column
 from roarbench.report.table_renderers import make_data_frame
 from roarbench.stats.contrasts import Contrast

@@ -12,17 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.analysis.marks import TIED
-from roarbench.api.inputs import (
-    IMAGE_SHAPE,
-    find_channel_ranges_without_outliers,
-    is_table,
-    quantize,
-    read_real_number,
-    read_seed,
-    to_array,
-    to_tensor,
-    warn_caller,
-)
+from roarbench.api import inputs
 from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
@@ -48,7 +38,7 @@ class RemovalSettings(NamedTuple):
         """Read a caller's order and levels; CallerError for an unknown order or a level outside (0, 1]."""
         if isinstance(levels, str) or not isinstance(levels, Iterable):
             raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
-        steps = tuple(map(read_real_number, levels))
+        steps = tuple(map(inputs.read_real_number, levels))
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps)
@@ -66,7 +56,7 @@ def leave_out_levels_without_effect(removal: RemovalSettings, pixels: Tensor, le
     if not levels:
         raise CallerError(f"no level removes some of the features: {seen}")
     if seen:
-        warn_caller(f"levels are left out: {seen}")
+        inputs.warn_caller(f"levels are left out: {seen}")
     return removal._replace(levels=levels)
 
 
@@ -79,9 +69,9 @@ def read_order(name: str) -> Order:
 
 def read_pixels(images: Any) -> Tensor:
     """Convert images to a float32 tensor (n, c, h, w)."""
-    pixels = to_tensor(images, "images").float()
+    pixels = inputs.to_tensor(images, "images").float()
     if pixels.ndim != 4:
-        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected {IMAGE_SHAPE}")
+        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected {inputs.IMAGE_SHAPE}")
     return pixels
 
 
@@ -93,7 +83,7 @@ def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
     expected = f"expected {pixels.shape[1]} finite numbers, one per channel"
     if isinstance(fill, str):
         raise CallerError(f"fill is '{fill}', {expected}, or None for the mean")
-    value = pixels.float().mean((0, 2, 3)) if fill is None else to_tensor(fill, "the fill").float()
+    value = pixels.float().mean((0, 2, 3)) if fill is None else inputs.to_tensor(fill, "the fill").float()
     if value.shape != pixels.shape[1:2] or not value.isfinite().all():
         seen = "the mean of the images" if fill is None else "fill"
         raise CallerError(f"{seen} is {value.tolist()}, {expected}")
@@ -102,14 +92,14 @@ def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
     if far.any() and largest > 0:
         channel = int(far.int().argmax())
         seen = f"the fill {value[channel]:g} of channel {channel} is far outside the images' values"
-        warn_caller(f"{seen}, {low[channel]:.3g} to {high[channel]:.3g}; pass a fill on the scale of the images")
+        inputs.warn_caller(f"{seen}, {low[channel]:.3g} to {high[channel]:.3g}; pass a fill on the scale of the images")
     return value
 
 
 def read_fill_name(name: str, pixels: Tensor) -> str:
     """Return the records' name of a fill; CallerError if there is no such fill, or if it is impossible for a table."""
     fill = find_recorded_fill_name(name)
-    if is_table(pixels):
+    if inputs.is_table(pixels):
         refuse_impossible_for_table(fill)
     return fill
 
@@ -131,7 +121,7 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str =
     Numbers that float32 cannot represent keep their order, but not their values. The images' shape is taken from the
     maps if None.
     """
-    array = to_array(maps, subject)
+    array = inputs.to_array(maps, subject)
     if array.ndim and shape:
         check_map_shape(subject, array.shape, shape if len(shape) == 4 else (len(array), *shape))
     elif array.ndim not in (3, 4) or not array.size:
@@ -144,7 +134,7 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str =
 
 def to_map_tensor(maps: Any, subject: str = "maps") -> Tensor:
     """Convert maps to a tensor on the CPU; maps of a type that torch cannot sort become float32 in the same order."""
-    array = to_array(maps, subject)
+    array = inputs.to_array(maps, subject)
     if array.dtype.type in _UNSORTABLE and array.size:
         array = ranking.keep_order_in_float32(array.reshape(len(array), -1)).reshape(array.shape)
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
@@ -182,7 +172,7 @@ def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64]) ->
 def warn_of_ties(maps: str) -> None:
     """Warn that most features in `maps` are ranked at random."""
     subject = f"more than {TIED:.0%} of the features in {maps} have the same value"
-    warn_caller(f"{subject}; equal values are ranked at random")
+    inputs.warn_caller(f"{subject}; equal values are ranked at random")
 
 
 def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str) -> Tensor:
@@ -191,7 +181,7 @@ def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, orde
     `ranked` has each image's features, most important first, (n, d).
     """
     with _reraise_as_caller_error():
-        count = ranking.count_removed(read_real_number(t), ranked.shape[1])
+        count = ranking.count_removed(inputs.read_real_number(t), ranked.shape[1])
     removed = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     mask = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(mask, removed, True, 1)
@@ -213,8 +203,8 @@ def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
         value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = read_fill_name(fill, pixels)
-    low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
-    quantized, seeds = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
+    low, high = value_range = inputs.find_channel_ranges_without_outliers(pixels.numpy())
+    quantized, seeds = torch.from_numpy(inputs.quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
     mean = quantized.float().mean((0, 2, 3))
     start, step = (torch.from_numpy(per_channel).float()[:, None, None] for per_channel in (low, (high - low) / 255))
 
@@ -248,7 +238,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_seed(seed))
+    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], inputs.read_seed(seed))
     ranked = ranking.rank(flat, ties)
     warn_if_mostly_tied(flat, ranked)
     return ranked.copy()
@@ -300,7 +290,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         >>> fill(images, removed, "neighbours").tolist()
         [[[[30.0, 20.0], [30.0, 40.0]]]]
     """
-    pixels, mask = _read_uint8_images(images), to_tensor(removed, "the mask")
+    pixels, mask = _read_uint8_images(images), inputs.to_tensor(removed, "the mask")
     by = read_fill_name(by, pixels)
     n, c, h, w = pixels.shape
     if mask.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((mask == 0) | (mask == 1)).all()):
@@ -312,6 +302,6 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
 
 
 def _read_uint8_images(images: Any) -> Tensor:
-    if (seen := to_tensor(images, "images").dtype) != torch.uint8:
+    if (seen := inputs.to_tensor(images, "images").dtype) != torch.uint8:
         raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
     return read_pixels(images).byte()

@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from roarbench.api.inputs import (
-    ValueRange,
-    check_labels,
-    find_channel_ranges_without_outliers,
-    move_to_model,
-    quantize,
-    read_images,
-    read_labels,
-)
+from roarbench.api import inputs
 from roarbench.api.network_source import NetworkWithSource, make_network_with_source
 from roarbench.api.user_networks import borrow_networks
 from roarbench.common.enums import ScoredNetwork, Split
@@ -74,9 +66,9 @@ def write_array_suite(
     retrained = any(find_protocol(name).trains for name in settings["protocols"])
     network = make_network_with_source(model, splits[Split.TEST].images, builder, say, retrained)
     for split, data in splits.items():
-        check_labels(data.labels, network.classes, f"{split} labels")
-    value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
-    pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
+        inputs.check_labels(data.labels, network.classes, f"{split} labels")
+    value_range = inputs.find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
+    pixels = {split: inputs.quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
     if repeated := _describe_repeated_images(pixels):
         say(f"warning: {repeated}")
@@ -152,17 +144,17 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     if len(shape) == 2 or shape[2:] == (1, 1):
         remedy = "write it to a file, then a suite of the file: roarbench new-suite FILE.csv"
         raise CallerError(f"{split} images have shape {shape}, as a table has; {remedy}")
-    images = read_images(pair[0], f"{split} images")
+    images = inputs.read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
-    return ImagesAndLabels(images, read_labels(pair[1], len(images), f"{split} labels"))
+    return ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
 
 
 def _check_quantization(
     splits: Mapping[Split, ImagesAndLabels],
     pixels: Mapping[Split, NDArray[np.uint8]],
-    value_range: ValueRange,
+    value_range: inputs.ValueRange,
     network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
@@ -199,7 +191,7 @@ def _describe_repeated_images(pixels: Mapping[Split, NDArray[np.uint8]]) -> str:
 
 @torch.no_grad()
 def _predict_classes(model: nn.Module, images: Tensor) -> Tensor:
-    parts = (move_to_model(model, part.clone()) for part in torch.split(images, 64))
+    parts = (inputs.move_to_model(model, part.clone()) for part in torch.split(images, 64))
     return torch.cat([extract_logits(model(part)).argmax(1).cpu() for part in parts])
 
 

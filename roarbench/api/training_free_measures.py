@@ -13,12 +13,7 @@ from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.removal import (
-    RemovalSettings,
-    leave_out_levels_without_effect,
-    make_image_filler,
-    read_fill_value,
-)
+from roarbench.api.removal import RemovalSettings, leave_out_levels_without_effect, make_image_filler, read_fill_value
 from roarbench.api.score_maps import (
     MapScores,
     RemovalMeasure,

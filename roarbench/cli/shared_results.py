@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roarbench.api.suites import print_store_if_default
-from roarbench.cli.options import (
-    STORE,
-    Db,
-    StoreDir,
-    SuiteName,
-    declare_argument,
-    declare_option,
-)
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, declare_argument, declare_option
 from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count

@@ -12,19 +12,9 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
+from roarbench.datasets import high_depth
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.high_depth import (
-    Values,
-    find_raw_mode,
-    find_used_range,
-    is_high_depth_grey,
-    make_image,
-    open_lower_bytes,
-    read_deep_pnm,
-    read_high_depth_values,
-    reduce_to_eight_bits,
-    sample_without_spikes,
-)
+from roarbench.datasets.high_depth import Values
 from roarbench.datasets.parquet_files import LFS_POINTER_START
 from roarbench.datasets.preprocessing import crop_to_pixels
 from roarbench.datasets.stored_format import (
@@ -105,7 +95,7 @@ def decode_picture(picture: Image.Image, record: DatasetRecord) -> DecodedImage:
         return DecodedImage(np.full(record.shape, UNREADABLE_PIXEL, np.uint8), (describe_failure(error, b""),))
     if content is not None:
         return decode_image(content, record)
-    if is_high_depth_grey(picture.mode):
+    if high_depth.is_high_depth_grey(picture.mode):
         raise UnusableValues(f"an image of mode {picture.mode} has more than 8 bits; pass its file instead")
     plain, repairs = turn_upright(picture) if isinstance(picture, ImageFile.ImageFile) else (picture, ())
     return DecodedImage(crop_to_pixels(plain, record), repairs)
@@ -139,13 +129,14 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
         if not record.window and is_unbounded(values):
             raise UnusableValues(RANGE)
         depth = record.depth or 16
-        scaled = reduce_to_eight_bits(values, depth, record.window)
+        scaled = high_depth.reduce_to_eight_bits(values, depth, record.window)
         repairs += (DEEP,)
         if _is_uniform(scaled) and not _is_uniform(values):
             repairs += (FLAT,)
-        elif loses_contrast(sample_without_spikes(values), depth, record.window):
+        elif loses_contrast(high_depth.sample_without_spikes(values), depth, record.window):
             repairs += (FEW_SHADES,)
-        return DecodedImage(crop_to_pixels(make_image(scaled), record), repairs + _list_frame_repairs(image), bits)
+        pixels = crop_to_pixels(high_depth.make_image(scaled), record)
+        return DecodedImage(pixels, repairs + _list_frame_repairs(image), bits)
     pixels = crop_to_pixels(plain, record)
     repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
     if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
@@ -156,14 +147,14 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
 def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Values | None, tuple[str, ...]]:
     """Return an opened image, turned upright, its values if they are no bytes, and the repairs."""
     refuse_unsupported_format(image, content)
-    values = read_deep_pnm(content, image)
+    values = high_depth.read_deep_pnm(content, image)
     if values is not None:
         return image, values, ()
-    raw_mode, tags = find_raw_mode(image), getattr(image, "tag_v2", {})
-    lower = open_lower_bytes(image, content, raw_mode)
+    raw_mode, tags = high_depth.find_raw_mode(image), getattr(image, "tag_v2", {})
+    lower = high_depth.open_lower_bytes(image, content, raw_mode)
     image.load()
     plain, repairs = turn_upright(image)
-    return plain, read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
+    return plain, high_depth.read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
 
 
 def is_unbounded(values: Values) -> bool:
@@ -174,7 +165,7 @@ def is_unbounded(values: Values) -> bool:
 def loses_contrast(sample: Values, depth: int, window: tuple[float, ...] = ()) -> bool:
     """Return whether 8 bits keep fewer than 64, and less than half, of the shades in a sorted sample of an image."""
     step = (window[1] - window[0]) / 255 if window else 2 ** (depth - 8)
-    used = find_used_range(sample)
+    used = high_depth.find_used_range(sample)
     kept = (used.high - used.low) / step + 1
     return kept < MIN_SHADES and used.shades > 2 * kept
 

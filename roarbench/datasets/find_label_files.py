@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
-from roarbench.datasets.image_folders import (
-    find_split_pairs,
-    is_hidden_path,
-    list_all_files_below,
-    remove_split_words,
-)
+from roarbench.datasets.image_folders import find_split_pairs, is_hidden_path, list_all_files_below, remove_split_words
 from roarbench.datasets.label_files import (
     ImageIndex,
     ImageLabels,

@@ -18,20 +18,11 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import fit_on_one_line, format_percent_number, list_some
+from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import is_bare_split_name
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import Labels, describe_items_in_both_splits, select_rows_of_split
-from roarbench.datasets.tabular import (
-    MIN_ROWS_PER_CLASS,
-    assign_class_numbers,
-    convert_to_floats,
-    get_value_type,
-    has_number_type,
-    keep_classes_as_text,
-    list_index_columns,
-    parse_numbers,
-)
 
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
@@ -65,7 +56,7 @@ class SortedColumns(NamedTuple):
 def sort_columns(table: pa.Table, label: str) -> SortedColumns:
     """Sort the columns except the class column; each is in one of the lists, so none is left out without a word."""
     columns = SortedColumns([], {}, *([] for _ in range(6)))
-    index = list_index_columns(table)
+    index = tabular.list_index_columns(table)
     for name in table.column_names:
         column = table[name]
         if name == label:
@@ -74,14 +65,14 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
             columns.row_labels.append(name)
         elif has_text_type(column.type):
             (columns.splits if _names_splits(column) else columns.texts).append(name)
-        elif not has_number_type(column.type):
+        elif not tabular.has_number_type(column.type):
             columns.others.append(name)
         elif _ROW_NUMBER_NAME.fullmatch(name):
             columns.row_numbers.append(name)
-        elif count := int(pc.sum(pc.invert(pc.is_finite(convert_to_floats(column)).fill_null(False))).as_py()):
+        elif count := int(pc.sum(pc.invert(pc.is_finite(tabular.convert_to_floats(column)).fill_null(False))).as_py()):
             columns.gaps[name] = count
         else:
-            is_constant = pc.count_distinct(convert_to_floats(column)).as_py() == 1
+            is_constant = pc.count_distinct(tabular.convert_to_floats(column)).as_py() == 1
             (columns.constant if is_constant else columns.features).append(name)
     return columns
 
@@ -140,7 +131,7 @@ def _describe_stray_text(column: pa.ChunkedArray) -> str:
 
 def refuse_pixels_in_cells(table: pa.Table, path: Path) -> None:
     """Raise DataError for a table that holds images: a column of lists of numbers, and fewer than two features."""
-    numbers = [name for name in table.column_names if has_number_type(table[name].type)]
+    numbers = [name for name in table.column_names if tabular.has_number_type(table[name].type)]
     if len(numbers) > 2:
         return
     for name in table.column_names:
@@ -174,7 +165,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     """
     names: list[str] = table.column_names
     usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
-    unlikely = {*list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
+    unlikely = {*tabular.list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
     unlikely |= {name for name in names if has_text_type(table[name].type) and _names_splits(table[name])}
     possible = [name for name in names if name not in unlikely]
     texts = [name for name in possible if _holds_text_or_categories(table, name, path)]
@@ -182,9 +173,11 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
     if found:
         return found
-    with_gaps = [name for name in texts if len(texts) == 1 and keep_classes_as_text(table, name, path)[name].null_count]
+    with_gaps = [
+        name for name in texts if len(texts) == 1 and tabular.keep_classes_as_text(table, name, path)[name].null_count
+    ]
     for name in usual or with_gaps:
-        assign_class_numbers(keep_classes_as_text(table, name, path), name, path)  # raises the reason
+        tabular.assign_class_numbers(tabular.keep_classes_as_text(table, name, path), name, path)  # raises the reason
         return name
     seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
     remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
@@ -194,20 +187,20 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 def _holds_text_or_categories(table: pa.Table, name: str, path: Path) -> bool:
     kind = table[name].type
     if pa.types.is_null(kind):  # all values are names such as NA, or all are empty
-        return bool(keep_classes_as_text(table, name, path)[name].null_count < table.num_rows)
+        return bool(tabular.keep_classes_as_text(table, name, path)[name].null_count < table.num_rows)
     return has_text_type(kind) or bool(pa.types.is_dictionary(kind))
 
 
 def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
     """Return whether a column has few classes with two rows or more each, as text or whole numbers."""
-    kind = get_value_type(table[name].type)
+    kind = tabular.get_value_type(table[name].type)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind) and kind.scale > 0:
         return False
-    column = keep_classes_as_text(table, name, path)[name]
-    if column.null_count or not has_number_type(column.type) and not has_text_type(column.type):
+    column = tabular.keep_classes_as_text(table, name, path)[name]
+    if column.null_count or not tabular.has_number_type(column.type) and not has_text_type(column.type):
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()
-    return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= MIN_ROWS_PER_CLASS
+    return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= tabular.MIN_ROWS_PER_CLASS
 
 
 def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
@@ -215,7 +208,7 @@ def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
 
     Tables in which more than half of the rows are repeated have none: there, any column may differ between the others.
     """
-    columns = {name: convert_to_floats(table[name]) for name in names}
+    columns = {name: tabular.convert_to_floats(table[name]) for name in names}
     different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
     if 2 * different_rows < table.num_rows:
         return []
@@ -228,7 +221,7 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     alike = defaultdict[object, list[str]](list)
     for name in dict.fromkeys(names):
         folded = " ".join(unicodedata.normalize("NFC", name).casefold().split())
-        alike[next(iter(parse_numbers([folded])), folded)].append(f"'{name}'")
+        alike[next(iter(tabular.parse_numbers([folded])), folded)].append(f"'{name}'")
     for group in alike.values():
         if len(group) > 1:
             yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"

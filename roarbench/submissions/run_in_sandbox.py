@@ -18,13 +18,7 @@ from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.submissions.limits_and_faults import (
-    MAX_FILES,
-    HarnessFault,
-    Limits,
-    Refusal,
-    SubmissionFault,
-)
+from roarbench.submissions.limits_and_faults import MAX_FILES, HarnessFault, Limits, Refusal, SubmissionFault
 from roarbench.submissions.sandbox_isolation import make_sandbox_command, make_trusted_command, open_filter
 from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
