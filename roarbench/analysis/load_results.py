@@ -23,7 +23,7 @@ from roarbench.common.errors import (
 )
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import list_run_keys
+from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import set_explained_networks, set_explained_weights
@@ -203,8 +203,8 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     titles = [other.title for other in kin]
     for position, other in enumerate(kin):
         if other.title != suite.title:
-            planned = list_run_keys(set_explained_weights(other, suite.given), data, limit)
-            keys = {key for point, key in planned.items() if point.cell.estimator != CLEAN}
+            planned = list_runs(set_explained_weights(other, suite.given), data, limit).values()
+            keys = {run.key for run in planned if run.cell.estimator != CLEAN}
             done = results.find_done_keys(keys)
             later = suite.title in titles and position > titles.index(suite.title)
             is_owner = suite.title in titles and later == (other.name == suite.name)

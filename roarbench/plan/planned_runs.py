@@ -129,12 +129,6 @@ def list_runs(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Planned
     return {planned: build_run(suite, planned, data, limit) for planned in list_planned_runs(suite)}
 
 
-@lru_cache(32)
-def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[PlannedRun, str]:
-    """Return the keys of a suite's runs on the data with this fingerprint, by planned run."""
-    return {planned: run.key for planned, run in list_runs(suite, data, limit).items()}
-
-
 def find_second_network_key(suite: SuiteSpec, planned: PlannedRun, data: str) -> str:
     """Return the key of a run's common network, or of a scored network that the map does not explain; else empty."""
     cell, number = planned.cell, suite.find_scored_number(planned.cell, planned.seed)
