@@ -34,6 +34,7 @@ from roarbench.plan.suites import parse_suite
 from roarbench.plan.toml_table import format_toml
 
 _MOST_VALUES_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
+_FEWEST_IMAGES = 2  # one image gave an interval of width 0
 _COMPARED_IMAGES = 512  # test images whose predictions are compared before and after quantisation to 256 steps
 _MOST_CHANGED_CLASSES = 0.01  # share of these images whose predicted class may change without a warning
 _UNTUNED = "# peak not tried yet"  # last line of `suite.toml` until the learning rate is tuned
@@ -148,6 +149,8 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
+    if len(images) < _FEWEST_IMAGES:
+        raise CallerError(f"there is 1 {split} image; an interval needs {_FEWEST_IMAGES} or more, better hundreds")
     return ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
 
 
