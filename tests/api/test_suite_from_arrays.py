@@ -288,6 +288,20 @@ def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys
 
 
 @pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (nn.Softmax(1), "warning: the network returns probabilities instead of logits"),
+        (nn.LogSoftmax(1), "warning: the network returns logarithms of probabilities instead of logits"),
+        (nn.Identity(), ""),
+    ],
+)
+def test_from_arrays_warns_of_networks_that_return_probabilities(tmp_path, capsys, last, said):
+    make_array_suite(tmp_path, nn.Sequential(make_convnet(2), last))
+    told = " ".join(capsys.readouterr().err.split())
+    assert said in told and ("instead of logits" in told) == bool(said)
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"train": (np.zeros((4, 3, 8, 8), np.uint8), [0, 1] * 2)}, "train images .* expected floats"),
