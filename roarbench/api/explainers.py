@@ -212,8 +212,14 @@ class Explainers:
         if len(batch.images) < 2:
             return ""
         mirrored = 2 * self.mean.to(batch.images) - batch.images  # other images of the same range
+        # targets in no order, so that maps that are grouped or sorted by target come back at other places
+        rows = torch.tensor([0, 1, 0])
+        images = torch.cat([batch.images[:2], mirrored[:1]])
+        targets = torch.tensor([1, 0, 1], device=batch.targets.device)
+        batch = batch._replace(images=images, targets=targets, rows=batch.rows[rows], ids=compute_image_seeds(images))
+        mirrored = 2 * self.mean.to(images) - images
         maps = self._call_function(name, batch)
-        for row in range(2):
+        for row in range(3):
             images = mirrored.clone()
             images[row] = batch.images[row]
             # the ids, and so the random numbers of the call, stay the same

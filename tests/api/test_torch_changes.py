@@ -320,8 +320,22 @@ def draw_unseeded(model, images, targets):
     return images + torch.from_numpy(np.random.default_rng().normal(size=images.shape))
 
 
+def sort_by_target(model, images, targets):
+    order = targets.argsort()
+    return compute_gradient(model, images[order], targets[order])
+
+
+def group_by_target(model, images, targets):
+    """Return maps class by class, in the order in which classes occur, not in the order of the images."""
+    classes = dict.fromkeys(targets.tolist())
+    return torch.cat([compute_gradient(model, images[targets == c], targets[targets == c]) for c in classes])
+
+
 @pytest.mark.filterwarnings("ignore:more than 50% of the features")
-@pytest.mark.parametrize("mine", [subtract_batch_mean, use_batch_statistics, FeaturePermutation, call_captum])
+@pytest.mark.parametrize(
+    "mine",
+    [subtract_batch_mean, use_batch_statistics, FeaturePermutation, call_captum, sort_by_target, group_by_target],
+)
 def test_maps_that_depend_on_other_images_cause_a_warning(networks, mine):
     with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
