@@ -219,7 +219,7 @@ class Explainers:
         batch = batch._replace(images=images, targets=targets, rows=batch.rows[rows], ids=compute_image_seeds(images))
         mirrored = 2 * self.mean.to(images) - images
         maps = self._call_function(name, batch)
-        for row in range(3):
+        for row in range(2):
             images = mirrored.clone()
             images[row] = batch.images[row]
             # the ids, and so the random numbers of the call, stay the same
