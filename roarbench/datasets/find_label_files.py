@@ -9,16 +9,9 @@ from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
+from roarbench.datasets import label_files
 from roarbench.datasets.image_folders import find_split_pairs, is_hidden_path, list_all_files_below, remove_split_words
-from roarbench.datasets.label_files import (
-    ImageIndex,
-    ImageLabels,
-    LabelColumns,
-    find_label_column,
-    find_one_hot_columns,
-    find_path_column,
-    read_image_labels,
-)
+from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import (
     LABEL_FILE_SUFFIXES,
     LABEL_NAMES,
@@ -70,7 +63,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             tables[pattern] = read_label_table(file, index.has)
         except DataError:
             continue  # it is no table
-    columns = {pattern: find_path_column(table, "", index) for pattern, table in tables.items()}
+    columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
     named = {p: t for p, t in tables.items() if columns[p] and _share_of_images(t, columns[p], index) >= _MIN_NAMED}
     groups = defaultdict(list)
     for pattern, table in named.items():
@@ -170,8 +163,8 @@ def _make_plan(
     root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
 ) -> LabelPlan | None:
     split, values = _find_split_column(table)
-    label = find_label_column(table, path_column, split)
-    if not label and not (table.named and find_one_hot_columns(table)):
+    label = label_files.find_label_column(table, path_column, split)
+    if not label and not (table.named and label_files.find_one_hot_columns(table)):
         return None
     # the columns of a table without names are found again by their order
     wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns()
@@ -201,7 +194,7 @@ def _read_with_folder_if_needed(
 ) -> tuple[ImageLabels, LabelColumns]:
     """Read label files; if names are ambiguous, look for the images in one folder, preferably of the file's split."""
     try:
-        return read_image_labels(root, patterns, wanted, paths), wanted
+        return label_files.read_image_labels(root, patterns, wanted, paths), wanted
     except DataError as error:
         column = wanted.path or "1"
         folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
@@ -209,7 +202,7 @@ def _read_with_folder_if_needed(
         for folder in sorted(folders, key=lambda name: ("train" in name.lower()) != is_training):
             with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
             try:
-                content = read_image_labels(root, patterns, with_folder, paths)
+                content = label_files.read_image_labels(root, patterns, with_folder, paths)
             except DataError:
                 continue
             if len(content.labels) > len(content.missing):
@@ -255,10 +248,10 @@ def _join_by_id(
         values = ("1", "0") if split else None
         for label in labels:
             files = (pattern, label, *([split] if split else []))
-            content = read_image_labels(root, files, wanted, paths)
+            content = label_files.read_image_labels(root, files, wanted, paths)
             plans.append(LabelPlan(files, wanted, content, True, values))
         if not split:
             return plans, None
         files = (pattern, split)
-        return plans, LabelPlan(files, wanted, read_image_labels(root, files, wanted, paths), False, values)
+        return plans, LabelPlan(files, wanted, label_files.read_image_labels(root, files, wanted, paths), False, values)
     return [], None

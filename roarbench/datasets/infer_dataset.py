@@ -19,38 +19,17 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
-from roarbench.datasets import image_folders, parquet_files
+from roarbench.datasets import image_folders, parquet_files, table_columns, tabular
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import describe_failure, inspect_image, refuse_many_damaged_images, round_up_depth
-from roarbench.datasets.doubtful_features import describe_doubtful_features
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
-from roarbench.datasets.table_columns import (
-    LABEL_COLUMN_NAMES,
-    describe_alike_classes,
-    describe_classes,
-    describe_columns_left_out,
-    describe_repeated_rows,
-    find_id_columns,
-    find_label_column,
-    is_list_type,
-    refuse_pixels_in_cells,
-    sort_columns,
-)
-from roarbench.datasets.tabular import (
-    CSV_SUFFIXES,
-    TABLE_SUFFIXES,
-    extract_features_and_labels,
-    has_number_type,
-    keep_classes_as_text,
-    read_table,
-)
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     add_counts_of_table,
@@ -78,7 +57,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     DataError if there are neither class folders nor parquet files with images and labels, there are too few images,
     images are damaged, or a file is not a table or has no column of classes.
     """
-    if folder.is_file() and folder.name.lower().endswith(TABLE_SUFFIXES):
+    if folder.is_file() and folder.name.lower().endswith(tabular.TABLE_SUFFIXES):
         record = _infer_from_table(folder, warn)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
@@ -87,7 +66,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         has_image_files = any(map(image_folders.has_image_suffix, files))
         if not tables and not has_image_files:
-            refuse_folder_without_images(folder.resolve(), files, CSV_SUFFIXES)
+            refuse_folder_without_images(folder.resolve(), files, tabular.CSV_SUFFIXES)
         in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
@@ -112,23 +91,24 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
 
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    table = read_table(path)
-    if path.name.lower().endswith(CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
+    table = tabular.read_table(path)
+    if path.name.lower().endswith(tabular.CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     _refuse_images_in_table(table, path)
-    label = find_label_column(table, path)
-    table = keep_classes_as_text(table, label, path)
-    columns = sort_columns(table, label)
-    for line in describe_columns_left_out(table, columns, path):
+    label = table_columns.find_label_column(table, path)
+    table = tabular.keep_classes_as_text(table, label, path)
+    columns = table_columns.sort_columns(table, label)
+    for line in table_columns.describe_columns_left_out(table, columns, path):
         warn(line)
-    for name in find_id_columns(table, columns.features):
+    for name in table_columns.find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
-    if label.lower() not in LABEL_COLUMN_NAMES:
+    if label.lower() not in table_columns.LABEL_COLUMN_NAMES:
         seen = "no column has a usual name of a class column; the only column of text, or else the last, is taken"
-        warn(f"{path.name}: {seen}: '{label}'; if another has the classes, rename it to '{LABEL_COLUMN_NAMES[0]}'")
-    for line in describe_classes(table, label):
+        usual = table_columns.LABEL_COLUMN_NAMES[0]
+        warn(f"{path.name}: {seen}: '{label}'; if another has the classes, rename it to '{usual}'")
+    for line in table_columns.describe_classes(table, label):
         warn(line)
     if not columns.features:
         lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
@@ -138,11 +118,11 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     folder = str(path.resolve())
     named = tuple(columns.features) if are_some_left_out else ()
     record = replace(record, own=TABLE, folder=folder, label_column=label, columns=named, share=TEST_SHARE)
-    values, labels = extract_features_and_labels(table, record, path)
-    if repeated := describe_repeated_rows(values, labels, record):
+    values, labels = tabular.extract_features_and_labels(table, record, path)
+    if repeated := table_columns.describe_repeated_rows(values, labels, record):
         warn(f"warning: {path.name}: {repeated}")
     train_rows = select_rows_of_split(record, Split.TRAIN, labels)
-    for line in describe_doubtful_features(values, labels, columns.features, train_rows):
+    for line in table_columns.describe_doubtful_features(values, labels, columns.features, train_rows):
         warn(f"warning: {path.name}: {line}")
     return add_counts_of_table(record, values, labels)
 
@@ -154,7 +134,7 @@ def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
     ]:
         seen = f"{path.name} holds image files in its column '{images[0]}'"
         raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
-    refuse_pixels_in_cells(table, path)
+    table_columns.refuse_pixels_in_cells(table, path)
 
 
 def _holds_image(table: pa.Table, name: str) -> bool:
@@ -179,7 +159,7 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     record = replace(record, own=FOLDERS, **choose_layout(folder, warn))
     folder = Path(record.folder)
     listed = list_images_and_class_names(record, folder)
-    for line in (*describe_alike_classes(listed.classes, "merge their folders"), *listed.notes):
+    for line in (*table_columns.describe_alike_classes(listed.classes, "merge their folders"), *listed.notes):
         warn(line)
     files = [folder / path for path in dict.fromkeys(path for paths, _ in listed.splits.values() for path in paths)]
     foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
@@ -242,7 +222,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
-    for line in describe_alike_classes(read_parquet_class_names(record), "spell them alike"):
+    for line in table_columns.describe_alike_classes(read_parquet_class_names(record), "spell them alike"):
         warn(line)
     record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
@@ -252,11 +232,11 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     schema = parquet_files.read_schema(file)
     images = [field.name for field in schema if _is_image_type(field.type)]
     classes = {field.name for field in schema if parquet_files.has_class_type(field.type)}
-    labels = [name for name in schema.names if name in classes or name in LABEL_COLUMN_NAMES]
+    labels = [name for name in schema.names if name in classes or name in table_columns.LABEL_COLUMN_NAMES]
     if not images:
         _refuse_parquet_without_images(file, schema, labels)
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
-    return image, _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
+    return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
 
 def _refuse_parquet_without_images(file: Path, schema: pa.Schema, labels: Sequence[str]) -> None:
@@ -265,7 +245,7 @@ def _refuse_parquet_without_images(file: Path, schema: pa.Schema, labels: Sequen
     arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
     named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
     texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
-    numbers = [name for name, kind in kinds.items() if has_number_type(kind) and name not in labels]
+    numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
     if arrays:
         seen = f"column '{arrays[0]}' holds arrays of pixels ({_name_type(kinds[arrays[0]])})"
         remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
@@ -289,7 +269,7 @@ def _name_type(kind: pa.DataType) -> str:
 def _is_array_type(kind: pa.DataType) -> bool:
     """Return whether a column type holds lists of lists, also as the extension types Array2D … of `datasets`."""
     inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    return is_list_type(inner) and is_list_type(inner.value_type)
+    return table_columns.is_list_type(inner) and table_columns.is_list_type(inner.value_type)
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
