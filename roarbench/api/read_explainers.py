@@ -106,6 +106,8 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
         maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
         if not isinstance(maps, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
+        if not maps.ndim:
+            raise CallerError(f"{name} returned a single number, expected a map for each image")
         return to_map_tensor(maps, f"maps of {name}")
 
     return explain

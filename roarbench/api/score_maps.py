@@ -19,7 +19,7 @@ from roarbench.api.explainers import (
     make_batch_per_network,
     split_into_batches,
 )
-from roarbench.api.inputs import move_to_model
+from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed, warn_of_ties
 from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
 from roarbench.common.enums import Order
@@ -233,6 +233,13 @@ def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: E
     tied = [f"{name} ({share:.0%})" for name, share in shares.items() if share > TIED and name not in controls]
     if tied:
         warn_of_ties(f"the maps of {', '.join(tied)}")
+
+
+def warn_of_equal_maps(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:
+    """Warn of the caller's functions and arrays whose maps rank features alike for all networks."""
+    if equal := [name for name in explainers.functions if not scores_by_name[name].masks_differ]:
+        seen = f"the maps of {', '.join(equal)} are the same for all networks, so own-network gain is 0"
+        warn_caller(f"{seen}; unless this is meant, explain the network that the function gets, not one from outside")
 
 
 def _score_batch(

@@ -20,6 +20,7 @@ from roarbench.api.score_maps import (
     ScoringRequest,
     ThreadedNetworks,
     make_and_score_maps,
+    warn_of_equal_maps,
     warn_of_tied_features,
 )
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
@@ -118,6 +119,8 @@ def check(
         scores = make_and_score_maps(request, explainers, threads)
         threads.refuse_changed_logits(pixels, logits)
     warn_of_tied_features(scores, explainers)
+    if agreed.any():
+        warn_of_equal_maps(scores, explainers)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
     own = _make_own_network_table(scores, request, explainers.searches, passes) if agreed.any() else None
@@ -201,6 +204,7 @@ def own_network_gain(
         scores = make_and_score_maps(request, explainers, threads)
         threads.refuse_changed_logits(pixels, logits)
     warn_of_tied_features(scores, explainers)
+    warn_of_equal_maps(scores, explainers)
     return _make_own_network_table(scores, request, explainers.searches, passes)
 
 

@@ -237,6 +237,7 @@ class Constant(nn.Module):
         return self.bias + 0.001 * inputs.mean((1, 2, 3))[:, None]
 
 
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 def test_check_compares_accuracy_with_largest_class(images):
     """Of 40 labels of three classes, 28 are 0; the second call lacks class 2, so chance is a third."""
     mine = {"mine": lambda model, inputs, targets: inputs}
@@ -252,6 +253,7 @@ def test_check_compares_accuracy_with_largest_class(images):
         rb.own_network_gain([*map(Constant, (1, 2, 3))], images, mine, levels=(0.5,))
 
 
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 @pytest.mark.filterwarnings("ignore:network 3 predicts the right class for 30 of 40 images, and the best")
 def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
     half, mostly = np.ones((40, 6, 6)), np.zeros((40, 6, 6))

@@ -87,11 +87,24 @@ def test_own_network_gain_breaks_ties_like_rank_maps_without_dropout(networks, i
 
 def test_own_network_gain_is_0_by_construction_for_equal_maps(networks, images):
     same = [np.random.default_rng(0).random((60, 6, 6), dtype=np.float32)] * 3
-    found = rb.own_network_gain(networks, images, {"random": "random", "maps": same}, levels=LEVELS)
+    with pytest.warns(UserWarning, match="the maps of maps are the same for all networks, so own-network gain is 0"):
+        found = rb.own_network_gain(networks, images, {"random": "random", "maps": same}, levels=LEVELS)
     assert set(found.verdicts.values()) == {"0 by construction"}
     assert found.gain("maps") == (0.0, None, None)
     frame = found.to_dataframe()
     assert frame["gain"].tolist() == [0, 0] and frame["gain_low"].isna().all()
+
+
+def test_function_that_explains_a_network_from_outside_is_named(networks, images):
+    """A slip of notebooks: the function explains the global `model` in place of its argument."""
+    outside = networks[0]
+    explainers = {"mine": lambda model, x, targets: gradient(outside, x, targets), "argument": gradient}
+    words = "the maps of mine are the same for all networks, so own-network gain is 0; .* not one from outside"
+    with pytest.warns(UserWarning, match=words):
+        rb.own_network_gain(networks, images, explainers, levels=LEVELS)
+    with pytest.warns(UserWarning, match=words):
+        labels = outside(images).argmax(1)
+        rb.check(outside, images, labels, explainers, networks[1:], fills=("mean",))
 
 
 def test_arrays_captum_classes_or_functions_give_equal_gains(networks, images):
