@@ -331,7 +331,9 @@ def group_by_target(model, images, targets):
     return torch.cat([compute_gradient(model, images[targets == c], targets[targets == c]) for c in classes])
 
 
-@pytest.mark.filterwarnings("ignore:more than 50% of the features", "ignore:the maps of .* are the same for all networks")
+@pytest.mark.filterwarnings(
+    "ignore:more than 50% of the features", "ignore:the maps of .* are the same for all networks"
+)
 @pytest.mark.parametrize(
     "mine",
     [subtract_batch_mean, use_batch_statistics, FeaturePermutation, call_captum, sort_by_target, group_by_target],

@@ -169,6 +169,7 @@ def test_api_functions_restore_networks_or_random_generators(networks, mine, wra
     assert all(map(torch.equal, models[0].parameters(), weights))
 
 
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 def test_check_gives_functions_same_noise_for_each_call_and_network(networks):
     estimators = {
         "global": lambda model, images, targets: torch.rand(images.shape),
