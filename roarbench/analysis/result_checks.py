@@ -42,14 +42,6 @@ def describe_networks_at_chance(networks: Sequence[RunResult], chance: float, ch
     return f"At chance: {seen}, chance is {chance_text}. These numbers test the installation only."
 
 
-def describe_reference_accuracy(references: Sequence[RunResult], chance: float, chance_text: str) -> str:
-    """Describe the accuracies of explained networks, and whether one is near chance."""
-    near = any(is_at_or_near_chance(row.correct, row.total, chance) for row in references)
-    accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
-    name = f"{len(references)} references" if len(references) > 1 else "reference"
-    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {chance_text}" if near else "")
-
-
 def is_at_chance(correct: int, total: int, chance: float) -> bool:
     """Test whether correct predictions are consistent with chance: exact one-sided binomial test at `LEVEL`.
 
@@ -103,25 +95,11 @@ def find_most_frequent_weights(explained: Collection[RunResult], submissions: Co
     }
 
 
-def list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
-    """Return one result for each combination of explained network, weights and rankings, in the curve's order."""
-    return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
-
-
 def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
     """Return whether a row's rankings are equal for all explained networks, so its maps do not depend on a network."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
-
-
-def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
-    """Return the provenance settings in which these results differ, with their values."""
-    values: defaultdict[str, set[str]] = defaultdict(set)
-    for result in results:
-        for name, value in result.provenance.rounding_settings.items():
-            values[name].add(value)
-    return {name: sorted(seen_values) for name, seen_values in values.items() if len(seen_values) > 1}
 
 
 class UnrankedRow(NamedTuple):

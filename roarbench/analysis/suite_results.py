@@ -12,15 +12,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 from roarbench.analysis.result_checks import (
+    NEAR_CHANCE,
     UnrankedRow,
     describe_chance,
     describe_networks_at_chance,
-    describe_reference_accuracy,
     explain_inconsistency,
     find_most_frequent_weights,
-    find_provenance_differences,
     has_same_rankings_for_all_networks,
-    list_distinct,
+    is_at_or_near_chance,
 )
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.text import join_with_and
@@ -174,7 +173,6 @@ class SuiteResults:
         return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
 
     def list_started_protocols(self) -> list[Protocol]:
-        """Return the protocols with results."""
         begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.computed_from or (shown,))))
         return [protocol for protocol in begun if self.list_units(protocol)]
 
@@ -214,7 +212,6 @@ class SuiteResults:
         return rows, levels
 
     def list_suite_levels_not_in(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
-        """Return the levels of the suite that are not in `levels`."""
         return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
@@ -257,7 +254,7 @@ class SuiteResults:
         if key not in self._checks:
             reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
             for name, curve in self.list_curves(*key):
-                distinct = list_distinct(curve)
+                distinct = {(one.run.reference, one.weights, one.rankings): one for one in curve}.values()
                 (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
                 by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
                 for result in distinct:
@@ -290,10 +287,16 @@ class SuiteResults:
         Such a row is valid, because results differ less between machines than between seeds. Results without recorded
         settings are taken as equal.
         """
-        rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+        values: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name, curve in self.list_curves(protocol, unit, ""):
-            rows[name] += curve
-        return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
+            for result in curve:
+                for setting, value in result.provenance.rounding_settings.items():
+                    values[name][setting].add(value)
+        differing = {
+            name: {setting: sorted(seen) for setting, seen in settings.items() if len(seen) > 1}
+            for name, settings in values.items()
+        }
+        return {name: settings for name, settings in differing.items() if settings}
 
     def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.
@@ -344,9 +347,13 @@ class SuiteResults:
     @property
     def reference_accuracy_text(self) -> str:
         """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
-        references = [self.references[number] for number in sorted(self.references)]
-        known = self.reference_accuracy is not None
-        return describe_reference_accuracy(references, self.chance, self.chance_text) if known else ""
+        if self.reference_accuracy is None:
+            return ""
+        rows = [self.references[number] for number in sorted(self.references)]
+        near = any(is_at_or_near_chance(row.correct, row.total, self.chance) for row in rows)
+        accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in rows)
+        name = f"{len(rows)} references" if len(rows) > 1 else "reference"
+        return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {self.chance_text}" if near else "")
 
     def describe_included_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""

@@ -124,13 +124,10 @@ def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, 
     # without a checksum, the row reserves the artifact for a folder, whose command may have no lease yet or have ended
     if not row.checksum:
         return own or not (row.now - row.created < MAX_SILENCE or read_leases_of_living_owners(connection))
-    is_new = made_here and artifact.checksum not in ("", row.checksum)
-    return own and is_new and not _has_dependent_result(connection, row, artifact)
-
-
-def _has_dependent_result(connection: Connection, row: Any, artifact: Artifact) -> bool:
-    """Return whether a result of this store depends on the earlier file; imported results do not count."""
+    if not own or not made_here or artifact.checksum in ("", row.checksum):
+        return False
+    # a result of this store, not an imported one, may depend on the earlier file
     rankings = artifact.rankings or ("" if artifact.key_in_runs else row.checksum)
     conditions = [results.c.record.contains(artifact.key_in_runs), results.c.key.not_in(select(imports.c.key))]
     conditions += [results.c.rankings == rankings] if rankings else []
-    return connection.execute(select(results.c.key).where(*conditions).limit(1)).first() is not None
+    return connection.execute(select(results.c.key).where(*conditions).limit(1)).first() is None

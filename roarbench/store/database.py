@@ -196,7 +196,13 @@ def open_database(url: str, read_only: bool) -> Database:
     event.listen(engine, "begin", partial(_begin_transaction, read_only))
     database = Database(engine, where)
     try:
-        _refuse_other_version(database, read_only)
+        with database.begin_read() as connection:
+            version = _read_version(connection, where)
+        if read_only and not version:
+            raise EmptyStore(f"no results store in the empty database {where}")
+        if version not in ("", SCHEMA_VERSION):
+            seen = f"results store {where} has schema {version}, expected {SCHEMA_VERSION}"
+            raise StoreError(f"{seen}; use the version of roarbench that made the store, or another store")
         if not read_only:
             with database.begin_exclusive_write() as connection:  # fails early if the database is not writable
                 if not _read_version(connection, where):
@@ -300,17 +306,6 @@ def _begin_transaction(read_only: bool, connection: Connection) -> None:
     access, database = connection.get_execution_options()["access"], connection.dialect.name
     if statement := _BEGIN.get((database, access)):
         connection.exec_driver_sql(statement + (_READ_ONLY if read_only and database == "postgresql" else ""))
-
-
-def _refuse_other_version(database: Database, read_only: bool) -> None:
-    """Refuse a database that is not a store of this version, before anything is written."""
-    with database.begin_read() as connection:
-        version = _read_version(connection, database.where)
-    if read_only and not version:
-        raise EmptyStore(f"no results store in the empty database {database.where}")
-    if version not in ("", SCHEMA_VERSION):
-        seen = f"results store {database.where} has schema {version}, expected {SCHEMA_VERSION}"
-        raise StoreError(f"{seen}; use the version of roarbench that made the store, or another store")
 
 
 def _read_version(connection: Connection, where: str) -> str:

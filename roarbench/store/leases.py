@@ -62,7 +62,6 @@ class Owner:
 
     @classmethod
     def of_this_process(cls) -> "Owner":
-        """Make an owner for this process."""
         return cls(uuid4().hex, _identify_host(), os.getpid(), _read_start_time(os.getpid()) or "")
 
 

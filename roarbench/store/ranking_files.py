@@ -49,7 +49,6 @@ class RankingSpec(Keyed):
 
     @property
     def layout(self) -> Layout:
-        """Return the layout of the bit-planes."""
         return Layout(self.shape, self.unit, self.levels)
 
 

@@ -161,7 +161,6 @@ def store_image_sources(database: Database, new: Iterable[ImageSource]) -> None:
 
 
 def insert_image_sources(connection: Connection, new: Iterable[ImageSource]) -> None:
-    """Store image sources within a transaction."""
     insert_new(connection, images, [{"key": source.key, **vars(source)} for source in new])
 
 
@@ -178,7 +177,12 @@ def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSour
     sources = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # the code that loads the images reports a damaged manifest
-            sources.append(_make_image_source(json.loads(path.read_text())))
+            manifest = json.loads(path.read_text())
+            source, record = manifest["source"], manifest["record"]
+            local = source["kind"] == LOCAL
+            origin = (source["folder"], hash_record_and_files(record, source)) if local else ()
+            image_set = manifest["fingerprint"], record["name"], manifest["limit"], source["kind"]
+            sources.append(ImageSource(*image_set, *origin))
     return [source for source in sources if source.dataset == dataset]
 
 
@@ -189,13 +193,6 @@ def read_test_labels(folder: Path, fingerprint: str) -> NDArray[np.int64] | None
             if json.loads(path.read_text())["fingerprint"] == fingerprint:
                 return np.fromfile(path.parent / "test-labels.bin", np.int64)
     return None
-
-
-def _make_image_source(manifest: Mapping[str, Any]) -> ImageSource:
-    source, record = manifest["source"], manifest["record"]
-    local = source["kind"] == LOCAL
-    folder, files = (source["folder"], hash_record_and_files(record, source)) if local else ("", "")
-    return ImageSource(manifest["fingerprint"], record["name"], manifest["limit"], source["kind"], folder, files)
 
 
 def hash_record_and_files(record: Mapping[str, Any], source: Mapping[str, Any]) -> str:
@@ -210,7 +207,6 @@ def store_submission(database: Database, submission: Submission) -> None:
 
 
 def insert_submission(connection: Connection, submission: Submission) -> None:
-    """Store a submission within a transaction."""
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id_without_parameters))
     if known is None:
         row = {"id": submission.id_without_parameters, "sha256": submission.sha256, "source": submission.source}
