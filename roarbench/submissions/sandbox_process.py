@@ -168,15 +168,7 @@ class _Watchdog:
                 select.select([self.output_pipe] if self.output_is_open else [], [], [], _CHECK_INTERVAL)
                 stopped = self._find_exceeded_limit()
         finally:
-            self._find_first_process()
-            if self.first_descriptor is not None:
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self.first_descriptor, signal.SIGKILL)
-                select.select([self.first_descriptor], [], [])
-                os.close(self.first_descriptor)
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self._kill_processes()
         self._read_output()
         # `oom` counts this group's own limit; `oom_kill` also counts kills because the machine lacks memory
         if stopped is None and self.group and _read_number(self.group / "memory.events", "oom"):
@@ -198,14 +190,7 @@ class _Watchdog:
     def _find_exceeded_limit(self) -> SubmissionFault | None:
         self._read_output()
         self._find_first_process()
-        cpu, memory = 0.0, 0
-        for member in _list_process_tree(self.process.pid):
-            with suppress(OSError, ValueError, IndexError):
-                fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-                # utime, stime, cutime, cstime, see proc_pid_stat(5)
-                cpu += sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
-                # private memory, shared memory and page tables; mapped files are not counted
-                memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+        cpu, memory = _measure_cpu_and_memory(self.process.pid)
         cpu = _read_number(self.group / "cpu.stat", "usage_usec") / 1e6 if self.group else cpu
         # the sum counts pages that forked processes share several times, so measure exactly before stopping the sandbox
         if memory > self.limits.memory:
@@ -259,6 +244,31 @@ class _Watchdog:
             for child in _list_children(self.process.pid):
                 with suppress(OSError):
                     self.first_descriptor, self.first_process = os.pidfd_open(child), child
+
+    def _kill_processes(self) -> None:
+        """Kill the sandbox's first process, with which all processes of its namespace end, and then bubblewrap."""
+        self._find_first_process()
+        if self.first_descriptor is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.first_descriptor, signal.SIGKILL)
+            select.select([self.first_descriptor], [], [])
+            os.close(self.first_descriptor)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
+    """Return CPU time and memory of a process and its descendants, including the CPU time of ended descendants."""
+    cpu, memory = 0.0, 0
+    for member in _list_process_tree(process):
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+            # utime, stime, cutime, cstime, see proc_pid_stat(5)
+            cpu += sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+            # private memory, shared memory and page tables; mapped files are not counted
+            memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+    return cpu, memory
 
 
 def _measure_memory_share(process: int) -> int:

@@ -192,6 +192,10 @@ def _call_submission(
     if not state.is_kept_by(part.model):
         raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")
     part.model.zero_grad(set_to_none=True)
+    return _check_type_and_shape_of_maps(importance, images), not torch.equal(before, generator.get_state())
+
+
+def _check_type_and_shape_of_maps(importance: Any, images: Tensor) -> Tensor:
     if type(importance) is not torch.Tensor:
         seen = f"estimate returned {type(importance).__name__}"
         raise Refusal(SubmissionFault.OUTPUT_TYPE, f"{seen}, expected a torch.Tensor; see torch.from_numpy")
@@ -211,7 +215,7 @@ def _call_submission(
         seen = f"the map is {importance.layout} on {importance.device}"
         raise Refusal(SubmissionFault.OUTPUT_TYPE, f"{seen}, expected a dense tensor")
     plain: Tensor = importance.detach().cpu().contiguous()
-    return plain, not torch.equal(before, generator.get_state())
+    return plain
 
 
 @contextmanager
