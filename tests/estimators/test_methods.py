@@ -87,6 +87,16 @@ def test_maps_of_compiled_network_equal_maps_of_eager_network(model, batch):
         torch.testing.assert_close(importance(name, compiled, batch), importance(name, model, batch), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("sides", [(12, 12), (33, 20), (1, 30), (9, 100)])
+def test_occlusion_gives_pixels_of_equal_effect_equal_values(sides):
+    """Squares at the right and bottom edges, which a captum Occlusion cuts off, are as large as the others."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(sides), 2)).eval()
+    nn.init.ones_(model[1].weight)
+    flat = Batch(torch.ones(1, 1, *sides), torch.tensor([0]), torch.tensor([0]))
+    maps = importance("occlusion", model, flat, torch.zeros(1, 1, 1))
+    assert_near(maps, maps.mean().expand_as(maps))
+
+
 def test_grid_squares_match_hand_made_numbering():
     assert assign_pixels_to_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],

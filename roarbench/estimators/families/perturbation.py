@@ -34,7 +34,8 @@ def occlusion(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the mean drop of the logit over all sliding squares that cover the pixel.
 
     Each square is replaced by the baseline in turn (Zeiler & Fergus 2014). A square is two patches wide and moves by
-    one patch, so four squares cover most pixels. Squares at the right and bottom edges may be cut off.
+    one patch, so four squares cover most pixels. The last squares of a side that no such steps fill move by less: a
+    square cut off at the edge would remove fewer pixels than others, and so rank the right and bottom edges last.
     """
     down, across = (_list_square_masks_along_axis(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
@@ -46,7 +47,8 @@ def _list_square_masks_along_axis(side: int, inputs: MapInput) -> list[Tensor]:
     """Return one mask per sliding square along a side, bool (side,), True for the pixels of the square."""
     patches = min(inputs.estimator.get_integer("patches"), side)
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
-    starts = range(0, max(1, side - width + stride), stride)
+    last = max(0, side - width)
+    starts = [min(start, last) for start in range(0, last + stride, stride)]
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
