@@ -65,8 +65,11 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     if choice.labels is None:
         for line in (*plan.said, *search.problems, *_describe_contradictions(plan, search)):
             warn(line)
-    for line in (*choice.said, *(() if choice.train else _describe_unread_splits(folder, root))):
+    for line in choice.said:
         warn(line)
+    if not choice.train:
+        for line in (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels)):
+            warn(line)
     return {**_compose_fields(root, plan, choice), "left_out": masks}
 
 
@@ -107,6 +110,19 @@ def _are_masks(root: Path, images: Sequence[tuple[str, str]], stems: set[str]) -
         return False
     opened = images[:: -(-len(images) // _OPENED_MASKS)]
     return all(has_few_values((root / path).read_bytes()) for path, _ in opened)
+
+
+def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None) -> Iterator[str]:
+    """Yield a warning about lists of training images that are not used, because no list of test images fits."""
+    lists = {path: images for path, images in search.lists.items() if labels is None or path not in labels.files}
+    stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in lists}
+    trains = [path for path in lists if image_folders.is_train_name(stems[path])]
+    if trains:
+        tests = [path for path in lists if image_folders.is_test_name(stems[path])]
+        both = {image for path in trains for image in lists[path]} & {image for path in tests for image in lists[path]}
+        reason = f"it and {list_some([repr(path) for path in tests])} name '{min(both)}'" if both else ""
+        reason = reason or "no list of other images, such as test.txt, is beside it"
+        yield f"warning: the list '{trains[0]}' is not used, because {reason}; test images are drawn at random"
 
 
 def _choose_with_class_folders(

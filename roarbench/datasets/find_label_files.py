@@ -13,6 +13,7 @@ from roarbench.datasets import label_files
 from roarbench.datasets.image_folders import find_split_pairs, is_hidden_path, list_all_files_below, remove_split_words
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import (
+    CSV_SUFFIXES,
     LABEL_FILE_SUFFIXES,
     LABEL_NAMES,
     SPLIT_NAMES,
@@ -57,19 +58,20 @@ class LabelSearch:
 def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     """Read all text files below a folder that name images, and combine those that belong together."""
     index = ImageIndex(paths)
-    tables = {}
+    tables, problems = {}, []
     for pattern, file in _list_text_files(root):
         try:
             tables[pattern] = read_label_table(file, index.has)
-        except DataError:
-            continue  # it is no table
+        except DataError as error:  # it is no table, or in another encoding
+            if isinstance(error.__context__, UnicodeDecodeError) and file.suffix.lower() in CSV_SUFFIXES:
+                problems.append(str(error))
     columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
     named = {p: t for p, t in tables.items() if columns[p] and _share_of_images(t, columns[p], index) >= _MIN_NAMED}
     groups = defaultdict(list)
     for pattern, table in named.items():
         words = () if table.named else remove_split_words(table.path.stem)
         groups[table.columns, words, columns[pattern]].append(pattern)
-    plans, problems, split_plans = [], [], []
+    plans, split_plans = [], []
     for patterns in groups.values():
         try:
             if plan := _make_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):

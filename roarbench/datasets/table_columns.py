@@ -221,7 +221,10 @@ def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
-    """Yield a warning for classes of one number, or whose names differ only in case, spaces or the form of accents."""
+    """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label.
+
+    Names are alike if they differ only in case, spaces or the form of accents.
+    """
     alike = defaultdict[object, list[str]](list)
     for name in dict.fromkeys(names):
         folded = " ".join(unicodedata.normalize("NFC", name).casefold().split())
@@ -229,6 +232,8 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     for group in alike.values():
         if len(group) > 1:
             yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
+    if -1 in alike and 0 in alike:
+        yield f"warning: {alike[-1][0]} is a class beside {alike[0][0]}; if it stands for a missing label, leave it out"
 
 
 def describe_classes(table: pa.Table, label: str) -> Iterator[str]:

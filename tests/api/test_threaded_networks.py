@@ -148,6 +148,7 @@ def test_uncopyable_network_runs_in_calling_thread(networks, kind, threads):
     assert list(team.map(lambda used, item: threading.current_thread(), [0, 1])) == [threading.main_thread()] * 2
 
 
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_user_functions_run_in_calling_thread_on_original_network(networks, threads, small_batches):
     seen = set()

@@ -289,3 +289,31 @@ def test_measurements_and_objects_are_no_classes(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match="no class folders|none is clearly that of the classes"):
         infer_dataset(tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        (range(5, 10), "it and 'test.txt' name 'images/cat/5.png'"),
+        ((), "no list of other images, such as test.txt, is beside it"),
+        (range(70, 80), "no list of other images, such as test.txt, is beside it"),  # without such files
+    ],
+)
+def test_list_of_training_images_that_is_not_used_is_named(tmp_path, test, reason):
+    lists = {"train.txt": range(6)} | ({"test.txt": test} if test else {})
+    texts = {
+        file: "".join(f"images/{name}/{n}.png\n" for name in ("cat", "dog") for n in numbers)
+        for file, numbers in lists.items()
+    }
+    said = infer_cats_and_dogs(tmp_path, texts)[2]
+    assert f"warning: the list 'train.txt' is not used, because {reason}; test images are drawn" in said
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_label_file_in_another_encoding_is_named(tmp_path, encoding):
+    for number in range(8):
+        (tmp_path / f"{number}.png").write_bytes(png(np.full((8, 8, 3), number, np.uint8)))
+    text = "".join(f"{number}.png,{('süß', 'sauer')[number % 2]}\n" for number in range(8))
+    (tmp_path / "labels.csv").write_bytes(("file,label\n" + text).encode(encoding))
+    with pytest.raises(DataError, match=r"labels.csv is not UTF-8 \(byte .*\); save it as UTF-8"):
+        infer_dataset(tmp_path, lambda _: None)

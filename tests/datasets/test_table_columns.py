@@ -323,3 +323,12 @@ def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said
     (tmp_path / "rows.csv").write_bytes(content)
     with pytest.raises(DataError, match=said):
         infer(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [(["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)],
+)
+def test_class_that_may_stand_for_a_missing_label_is_named(tmp_path, labels, warned):
+    path = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n % 13},{n % 7},{labels[n % len(labels)]}")
+    assert ("; if it stands for a missing label, leave it out" in infer(path)[1]) == warned
