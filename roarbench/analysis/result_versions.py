@@ -137,6 +137,7 @@ class Versions:
         return (*data, *(word for name in names for word in ("--reference", shorten_weights_checksum(name))))
 
     def describe(self, version: Version) -> str:
+        """Describe a version in words."""
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
         return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
 

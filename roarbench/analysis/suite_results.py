@@ -173,6 +173,7 @@ class SuiteResults:
         return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
 
     def list_started_protocols(self) -> list[Protocol]:
+        """Return the protocols with results."""
         begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.computed_from or (shown,))))
         return [protocol for protocol in begun if self.list_units(protocol)]
 

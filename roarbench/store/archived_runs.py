@@ -58,6 +58,7 @@ class ArchivedCounts(NamedTuple):
 
 
 def list_keys_of_estimator_and_twins(database: Database, estimator: str) -> list[str]:
+    """Return the keys of all results and failures of an estimator and its twins."""
     estimators = _map_keys_to_candidate_estimators(database, estimator)
     return sorted(key for key, name in estimators.items() if _strip_twin(name) == estimator)
 

@@ -162,6 +162,7 @@ def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
 
 
 def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
+    """Add a file of the folder to its index."""
     index = folder / INDEX
     files = [
         *(_read_index_entries(index) if index.exists() else ()),

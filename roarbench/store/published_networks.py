@@ -36,6 +36,7 @@ class NetworkFile(NamedTuple):
 
 
 def name_network_file(reference: ReferenceSpec) -> str:
+    """Return the name of a network's file."""
     title = re.sub("[^a-z0-9]+", "-", f"{reference.dataset}-{reference.model}".lower()).strip("-")
     return f"{title[:100]}-{reference.key[:16]}.safetensors"
 

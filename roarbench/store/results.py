@@ -174,6 +174,7 @@ class ResultsStore:
             return list(connection.scalars(statement.order_by(results.c.key)))
 
     def list_keys_with_rankings(self, rankings: str) -> list[str]:
+        """Return the keys of results whose rankings have this checksum."""
         statement = select(results.c.key).where(results.c.rankings == rankings)
         with self.database.begin_read() as connection:
             return list(connection.scalars(statement.order_by(results.c.key)))
@@ -329,6 +330,7 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
 
 
 def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
+    """Store the outcome of reproducing a result."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
     with database.begin_exclusive_write() as connection:
         connection.execute(insert(reproductions), row)

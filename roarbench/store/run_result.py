@@ -231,6 +231,7 @@ def read_result(row: Any, parsed_runs: Mapping[str, Run] = {}) -> RunResult:
 
 
 def make_result_row(result: RunResult) -> dict[str, Any]:
+    """Convert a result to a row of `results`."""
     run = result.run
     return {
         "key": run.key,

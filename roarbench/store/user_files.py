@@ -207,6 +207,7 @@ def store_submission(database: Database, submission: Submission) -> None:
 
 
 def insert_submission(connection: Connection, submission: Submission) -> None:
+    """Store a submission within a transaction."""
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id_without_parameters))
     if known is None:
         row = {"id": submission.id_without_parameters, "sha256": submission.sha256, "source": submission.source}
