@@ -1,5 +1,7 @@
 """Named suites, parts of suites, and recipes with their learning rates."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from math import prod
 
@@ -26,6 +28,12 @@ from roarbench.plan.suites import (
 MINE = "mine@1a2b3c4d"
 MATCHED, PAPER = find_builtin_suite("quick-matched"), find_builtin_suite("imagenette64")
 CONTROLS = MATCHED.estimators[:7]
+
+
+def test_only_the_file_of_a_suite_in_use_is_read():
+    code = "from roarbench.plan.suites import *; find_builtin_suite('quick'); print(read_builtin_suite.cache_info())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "currsize=1" in ended.stdout
 
 
 def test_find_suite_returns_newest_version():
