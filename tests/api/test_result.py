@@ -113,6 +113,15 @@ def subtract_batch_mean(model, inputs, targets):
     return inputs - inputs.mean(0)
 
 
+def group_by_target(model, inputs, targets):
+    """Return maps class by class, in the order in which classes occur, not in the order of the images."""
+    return torch.cat([inputs[targets == label] for label in dict.fromkeys(targets.tolist())])
+
+
+def sort_by_target(model, inputs, targets):
+    return inputs[targets.argsort(descending=True, stable=True)]
+
+
 def set_training_mode(model, inputs, targets):
     model.train()
     return inputs
@@ -124,6 +133,8 @@ def set_training_mode(model, inputs, targets):
         (lambda model, inputs, targets: inputs[..., :4], "", r"saved: the map has shape \(4, 3, 16, 4\)"),
         (lambda model, inputs, targets: inputs / 0 * 0, "", "saved: .* NaN or infinite"),
         (subtract_batch_mean, "", "depends on its batch"),
+        (group_by_target, "", "depends on its batch"),
+        (sort_by_target, "", "depends on its batch"),
         (set_training_mode, "", "modified the model"),
         (ONE, "roar", r'maps of test images only, but roar .* also needs maps of training images; pass {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
