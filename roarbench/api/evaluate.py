@@ -143,12 +143,7 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         submission = make_submission(name, estimator)
         _try_function_on_noise(submission, suite.runnable_plan)
         return submission
-    by_split = estimator if isinstance(estimator, Mapping) else {"test": estimator}
-    if unknown := [str(key) for key in by_split if key not in list(Split)]:
-        keys = "the keys are `test` and, for protocols that need it, `train`"
-        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
-    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
-    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
+    return _read_maps(name, estimator)
 
 
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
@@ -236,14 +231,7 @@ class _Evaluation(NamedTuple):
         """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
-        shape = work.images.record.shape
-        for split, arrays in maps.items():
-            n, networks = len(work.images[split].labels), work.suite.references
-            if len(arrays) != networks:
-                seen = f"{name} has {len(arrays)} sets of maps of {split} images"
-                raise CallerError(f"{seen}, expected {networks}: one for each explained network")
-            for number, array in enumerate(arrays):
-                check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
+        _check_map_shapes(name, maps, work)
         row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
         part = self._select_rows_of_suite(plan, [row])
         # the row's sanity-check variants need maps of other networks or classes, which only a function can compute
@@ -281,6 +269,32 @@ class _Evaluation(NamedTuple):
             failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{failure['estimator']}: {failure['reason']}" for failure in failed)
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
+
+
+def _read_maps(name: str, maps: object) -> MapsBySplit:
+    """Convert precomputed maps to arrays by split, one array per explained network.
+
+    `maps` is a list with one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w), for the test images;
+    a mapping with such lists under `test` and `train`; or a single array for a suite with one network.
+    """
+    by_split = maps if isinstance(maps, Mapping) else {"test": maps}
+    if unknown := [str(key) for key in by_split if key not in list(Split)]:
+        keys = "the keys are `test` and, for protocols that need it, `train`"
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
+    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
+    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
+
+
+def _check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
+    """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
+    shape = work.images.record.shape
+    for split, arrays in maps.items():
+        n, networks = len(work.images[split].labels), work.suite.references
+        if len(arrays) != networks:
+            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
+            raise CallerError(f"{seen}, expected {networks}: one for each explained network")
+        for number, array in enumerate(arrays):
+            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
 
 
 def _read_map_array(name: str, array: Any) -> NDArray[Any]:

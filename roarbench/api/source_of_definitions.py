@@ -112,13 +112,18 @@ def _find_definition(lines: list[str], value: FunctionType | type, codes: list[C
     else:
         nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
     if len(nodes) > 1 and codes and isinstance(nodes[0], ast.Lambda):
-        spans = [span for span in codes[0].co_positions() if None not in span and span[2] != span[3]]
-        begin = min(((first, column) for first, _, column, _ in spans), default=None)
-        end = max(((last, column) for _, last, _, column in spans), default=None)
-        bodies = ((node, node.body) for node in nodes)
-        ends = ((node, (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)) for node, body in bodies)
-        nodes = [node for node, first, last in ends if (first, last) == (begin, end)]
+        nodes = _select_lambdas_of_code(nodes, codes[0])
     return nodes[0] if len(nodes) == 1 else None
+
+
+def _select_lambdas_of_code(nodes: list[Any], code: CodeType) -> list[Any]:
+    """Return the lambda of one line whose body has the lines and columns of a code; none if the code has no columns."""
+    spans = [span for span in code.co_positions() if None not in span and span[2] != span[3]]
+    begin = min(((first, column) for first, _, column, _ in spans), default=None)
+    end = max(((last, column) for _, last, _, column in spans), default=None)
+    bodies = ((node, node.body) for node in nodes)
+    ends = ((node, (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)) for node, body in bodies)
+    return [node for node, first, last in ends if (first, last) == (begin, end)]
 
 
 def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:

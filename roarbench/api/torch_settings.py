@@ -185,14 +185,7 @@ def restore_settings(before: list[Any]) -> list[str]:
 
 @contextmanager
 def _use_neutral_settings() -> Iterator[None]:
-    modes = [mode for mode in _read_function_modes() if not isinstance(mode, DeviceContext)]
-    seen = ", ".join(type(mode).__name__ for mode in (*modes, *_read_dispatch_modes()))
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        seen = "a transform of torch.func (vmap, grad …)"
-    elif torch._C._is_tracing() or torch.compiler.is_compiling():
-        seen = "a tracer or compiler of torch"
-    if seen:
-        raise CallerError(f"{seen} is active, which changes what torch computes; call roarbench outside of it")
+    _refuse_transforms()
     with torch.inference_mode(False):  # at its end, this restores the caller's grad mode, too
         before = read_settings()
         try:
@@ -218,3 +211,15 @@ def use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **options)
 
     return call
+
+
+def _refuse_transforms() -> None:
+    """Raise CallerError where each operation of torch is transformed, traced or replaced."""
+    modes = [mode for mode in _read_function_modes() if not isinstance(mode, DeviceContext)]
+    seen = ", ".join(type(mode).__name__ for mode in (*modes, *_read_dispatch_modes()))
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        seen = "a transform of torch.func (vmap, grad …)"
+    elif torch._C._is_tracing() or torch.compiler.is_compiling():
+        seen = "a tracer or compiler of torch"
+    if seen:
+        raise CallerError(f"{seen} is active, which changes what torch computes; call roarbench outside of it")

@@ -107,16 +107,14 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
 
 def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     """Return the verdict; under own-network gain, name the row that explains its network more."""
-    if difference.verdict is None:
-        from roarbench.stats.own_network_gain import OwnNetworkVerdict
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
+    from roarbench.stats.verdicts import Verdict
 
+    if difference.verdict is None:
         if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
             return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
         fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
         return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
-    from roarbench.stats.own_network_gain import OwnNetworkVerdict
-    from roarbench.stats.verdicts import Verdict
-
     if difference.verdict is Verdict.SAME or not difference.protocol.startswith(OWN_NETWORK.name):
         return difference.verdict
     more, less = names if difference.verdict is Verdict.BETTER else names[::-1]

@@ -46,13 +46,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
 
     `warn` is called with a line about each choice. Raises DataError if the classes are not clear.
     """
-    root = folder
-    for _ in range(_MAX_NESTING):
-        names = image_folders.list_class_names(root)
-        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in root.iterdir() if file.is_file())
-        if len(names) != 1 or has_texts or not image_folders.list_class_names(root / names[0]):
-            break
-        root /= names[0]
+    root = _find_root(folder)
     every_path = list(image_folders.list_image_paths(root))
     masks = _find_mask_patterns(root, every_path)
     paths = [path for path in every_path if not is_left_out(path, masks)]
@@ -123,6 +117,17 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None) -> Ite
         reason = f"it and {list_some([repr(path) for path in tests])} name '{min(both)}'" if both else ""
         reason = reason or "no list of other images, such as test.txt, is beside it"
         yield f"warning: the list '{trains[0]}' is not used, because {reason}; test images are drawn at random"
+
+
+def _find_root(folder: Path) -> Path:
+    """Return the innermost of nested folders that each hold a single folder and no text file."""
+    for _ in range(_MAX_NESTING):
+        names = image_folders.list_class_names(folder)
+        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in folder.iterdir() if file.is_file())
+        if len(names) != 1 or has_texts or not image_folders.list_class_names(folder / names[0]):
+            break
+        folder /= names[0]
+    return folder
 
 
 def _choose_with_class_folders(
@@ -218,11 +223,15 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
         return _Choice(best, *best.split_values, best.columns.split, tuple(said))
     if lists := find_split_lists(search.lists, set(best.labels)):
         return _Choice(best, *lists.names, said=(*said, lists.description))
+    return _Choice(best, *_find_labelled_split_folders(plan, best), said=tuple(said))
+
+
+def _find_labelled_split_folders(plan: FolderPlan, labels: LabelPlan) -> tuple[str, str]:
+    """Return the folders of the splits whose images have labels; empty names if there are no two such folders."""
     base = f"{plan.base}/" if plan.base else ""
-    below = [path[len(base) :].partition("/")[0] for path in best.labels if path.startswith(base)]
+    below = [path[len(base) :].partition("/")[0] for path in labels.labels if path.startswith(base)]
     pairs = image_folders.find_split_pairs(dict.fromkeys(below))
-    train, test = pairs[0] if pairs else ("", "")
-    return _Choice(best, base + train if train else "", base + test if test else "", said=tuple(said))
+    return (base + pairs[0][0], base + pairs[0][1]) if pairs else ("", "")
 
 
 def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> DataError:

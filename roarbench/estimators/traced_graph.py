@@ -117,6 +117,11 @@ class TracedGraph:
             raise RunError("the network's logits have no gradient, so no layer can be found")
         self._image = torch.autograd.graph.get_gradient_edge(inputs).node
         self._logits: Value = (logits.grad_fn, logits.output_nr)
+        self._paths = self._count_paths()
+        self.cuts = self._list_cuts()
+
+    def _count_paths(self) -> dict[Value, int]:
+        """Count the paths from the image to each tensor, in an order in which parents come first."""
         paths: dict[Value, int] = {}
         front = [self._logits]
         while front:
@@ -126,8 +131,7 @@ class TracedGraph:
                 continue
             paths[value] = int(value[0] is self._image) or sum(paths[parent] for parent in _list_parents(value))
             front.pop()
-        self._paths = paths
-        self.cuts = self._list_cuts()
+        return paths
 
     def _list_cuts(self) -> list[Value]:
         to_logits = dict.fromkeys(self._paths, 0) | {self._logits: 1}

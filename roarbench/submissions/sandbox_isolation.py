@@ -211,13 +211,7 @@ def check_sandbox_isolation() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error), 60)
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    ended = _run_probe()
-    text = ended.output.decode(errors="replace")
-    try:
-        reached: list[str] = json.loads(text)
-    except ValueError:
-        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
+    reached = _read_reached_things(_run_probe())
     if reached:
         seen = f"code in the sandbox can reach {', '.join(reached)}"
         raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
@@ -252,3 +246,14 @@ def _run_probe() -> SandboxExit:
         rules = stack.enter_context(open_filter())
         command = make_sandbox_command("isolation_probe.py", arguments, rules)
         return run_within_limits(command, [rules], pipe[0], _LIMITS)
+
+
+def _read_reached_things(ended: SandboxExit) -> list[str]:
+    """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
+    text = ended.output.decode(errors="replace")
+    try:
+        reached: list[str] = json.loads(text)
+    except ValueError:
+        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
+    return reached
