@@ -45,6 +45,7 @@ _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "fi
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
+_FEWEST_SHADES = 16  # between the smallest and the largest value of 8-bit images
 _USUAL_SIZES = (8, 16, 28, 32, 48, 64)
 _GREY_MODES = ("1", "L", "LA", "F")  # of Pillow
 
@@ -316,6 +317,7 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
     sides, grey, oblong, damages = [], [], 0, Counter[str]()
+    values = set[float]()  # smallest and largest value of each channel of 8 bits
     for content in contents:
         try:  # a few damaged images are reported later, when they are decoded
             with Image.open(BytesIO(content)) as image:
@@ -323,6 +325,8 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
                 sides.append(min(image.size))
                 oblong += len({*image.size}) - 1
                 grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
+                ends = image.getextrema() if image.mode in ("L", "RGB") else ((0, 255),)
+                values |= {*np.ravel(ends).tolist()}
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             damages[describe_failure(error, content)] += 1
     if not sides:
@@ -333,5 +337,8 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
     if oblong:
         seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
+    if values and max(values) - min(values) < _FEWEST_SHADES:
+        seen = f"the inspected images have values from {min(values):g} to {max(values):g} of 255"
+        warn(f"warning: {seen}, and resizing merges such values; spread them over 0 to 255")
     size = max((size for size in _USUAL_SIZES if size <= median(sides)), default=_USUAL_SIZES[0])
     return replace(record, size=size, channels=1 if all(grey) else 3)

@@ -425,3 +425,16 @@ def test_new_suite_file_rejects_unprintable_folder_name(working_folder, name):
 @pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])
 def test_format_toml_round_trips_special_characters(text):
     assert tomllib.loads(f"x = {format_toml([text])}") == {"x": [text]}
+
+
+@pytest.mark.parametrize(("low", "high", "warned"), [(0, 1, True), (100, 104, True), (0, 40, False)])
+def test_images_of_few_values_are_named(tmp_path, low, high, warned):
+    """For example values 0 and 1 that were not multiplied by 255."""
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for number in range(4):
+            pixels = np.random.default_rng(number + len(name)).integers(low, high + 1, (12, 12, 3)).astype(np.uint8)
+            (tmp_path / name / f"{number}.png").write_bytes(png(pixels))
+    said = []
+    infer_dataset(tmp_path, said.append)
+    assert any(f"have values from {low} to {high} of 255" in line for line in said) == warned
