@@ -50,7 +50,7 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
         StoreError: The file has another hash.
     """
     try:
-        content = pa.memory_map(str(path)).read_buffer()
+        content = path.read_bytes()  # no memory map: the file may change after its hash was checked
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     if (seen := hashlib.sha256(content).hexdigest()) != sha256:

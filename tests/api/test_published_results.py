@@ -1,9 +1,11 @@
 """Published results as Python loads them."""
 
+import hashlib
 import re
 import shutil
 import tomllib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,7 @@ from roarbench.analysis.published_suites import collect_published_results
 from roarbench.api import all_results, published_results
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import StoreError
+from roarbench.store import published_rows
 from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
 from roarbench.store.published_rows import read_published_rows
@@ -150,6 +153,23 @@ def test_changed_published_file_raises_error(tmp_path):
         end.write(b"0")
     with pytest.raises(StoreError, match=r"half-images-.*has the SHA-256 .*, expected .* as in the index"):
         collect_published_results(folder, "quick-matched@3", [file])
+
+
+def test_rows_are_those_whose_hash_was_checked(tmp_path, monkeypatch):
+    """A user may replace a file between the check of its hash and the reading of its rows."""
+    published = next(file for file in read_index_and_check_folder(ROOT / "results") if "half-images" in file.path)
+    path = tmp_path / "rows.parquet"
+    path.write_bytes((ROOT / "results" / published.path).read_bytes())
+    expected = read_published_rows(path, published.sha256, range(3), ()).results
+
+    def hash_and_overwrite(content):
+        found = hashlib.sha256(content)
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+        return found
+
+    monkeypatch.setattr(published_rows, "hashlib", SimpleNamespace(sha256=hash_and_overwrite))
+    assert read_published_rows(path, published.sha256, range(3), ()).results == expected
 
 
 @pytest.mark.parametrize("name", ["quick/7/roarbench", "benchmark-imagenet/5a187511/efficientnet-lite-1"])
