@@ -23,7 +23,8 @@ from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 _UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl")  # files that often hold labels
-_UNREAD_SPLITS = re.compile("split|train|test|fold|partition", re.IGNORECASE)  # in names of files
+# in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
+_UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
 _MASK_FOLDER = re.compile(r".*(mask|ground_?truth|trimap|segment|annotation).*|gt", re.IGNORECASE)

@@ -271,8 +271,11 @@ def test_measurement_beside_splits_never_replaces_class_folders(tmp_path):
 
 
 def test_unreadable_file_of_splits_is_named(tmp_path):
-    assert "splits may be in" not in infer_cats_and_dogs(tmp_path, {"notes.json": "{}"})[2]
-    assert "splits may be in 'split.json', which" in infer_cats_and_dogs(tmp_path, {"split.json": "{}"})[2]
+    others = dict.fromkeys(("notes.json", "latest.json", "folder_info.xml", "Folders.xml", "contest.pkl"), "{}")
+    assert "splits may be in" not in infer_cats_and_dogs(tmp_path, others)[2]
+    for name in ("split.json", "5fold.json", "imagesTest.mat", "trainval.pkl"):
+        assert f"splits may be in '{name}', which" in infer_cats_and_dogs(tmp_path, {name: "{}"})[2]
+        (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize(
