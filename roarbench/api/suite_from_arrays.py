@@ -150,7 +150,8 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
         seen = f"{split} images have shape {tuple(images.shape)}"
         raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
     if len(images) < _FEWEST_IMAGES:
-        raise CallerError(f"there is 1 {split} image; an interval needs {_FEWEST_IMAGES} or more, better hundreds")
+        seen, needs = ("test image", "an interval") if split is Split.TEST else ("training image", "training")
+        raise CallerError(f"there is 1 {seen}; {needs} needs {_FEWEST_IMAGES} or more, better hundreds")
     return ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
 
 

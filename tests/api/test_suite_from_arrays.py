@@ -309,6 +309,7 @@ def test_from_arrays_warns_of_networks_that_return_probabilities(tmp_path, capsy
         ({"train": (np.zeros((2, 3, 8, 8)), [0, 1] * 2)}, r"labels have shape \(4,\), expected \(2,\)"),
         ({"test": (IMAGES, [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network has 2 classes"),
         ({"test": (IMAGES[:1], [0])}, "there is 1 test image; an interval needs 2 or more"),
+        ({"train": (IMAGES[:1], [0])}, "there is 1 training image; training needs 2 or more"),
         ({"test": IMAGES}, r"test is an ndarray, expected a pair \(images, labels\)"),
         ({"test": (IMAGES[..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
