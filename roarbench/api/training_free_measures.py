@@ -125,7 +125,9 @@ def check(
     column_levels = {column.title: column.levels for column in columns}
     own = _make_own_network_table(scores, request, explainers.searches, passes) if agreed.any() else None
     if own:
-        zero = next(iter(next(iter(gains.values())).values())).scale(0.0)
+        # a gain that is 0 by construction is compared with gains over the same images
+        known = [own_gain.gain for own_gain in own.gains.values() if own_gain]
+        zero = (known or [*gains[columns[0].title].values()])[0].scale(0.0)
         gains[OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
         column_levels[OWN] = own.levels
     all_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)

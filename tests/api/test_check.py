@@ -78,6 +78,17 @@ def test_check_explains_sibling_networks_on_agreed_images_only(networks, images)
     assert 0 < agreed < 40 and len(asked) == 3 * 2 + 3 * 3 + 40 + 2 * agreed
 
 
+@pytest.mark.filterwarnings("ignore:network . predicts", "ignore:the maps of same are the same for all networks")
+def test_check_compares_rows_on_agreed_images_only(networks, images):
+    """Gains of 0 by construction are compared over the agreed images, too."""
+    explainers = {"mine": gradient, "same": lambda model, inputs, targets: inputs}
+    found = rb.check(networks[0], images, networks[0](images).argmax(1), explainers, networks[1:], levels=(0.2, 0.5))
+    assert 10 <= found.own_network.images < found.images == 40
+    assert f"{found.own_network.images} images on which all networks agree" in str(found)
+    difference = found._comparisons["own network", "mine", "same"].difference
+    assert difference == pytest.approx(found.own_network.gain("mine"))
+
+
 def test_check_supports_networks_that_call_view(images):
     """Maps and scores use the channels-last layout, in which `view` fails."""
 
