@@ -58,9 +58,10 @@ def grade_shares_of_gain(judges: SuiteJudges, name: str) -> tuple[Mark, ...]:
     weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
     marks = [_grade_share(judges, kind, other, own) for kind, other in weaker.items() if own and other]
-    at, chance = (name, judges.highest_level_shared_with_mask_only), judges.suite_results.chance
+    at = name, judges.highest_level_shared_with_mask_only
     alone, images = (judge.cells.get(at) for judge in (judges.mask_only, roar))
     if alone and images:
+        chance = judges.suite_results.chance
         marks.append(_grade_share(judges, MASKS, alone.shift(-chance), images.shift(-chance)))
     return tuple(marks)
 

@@ -116,7 +116,8 @@ class Versions:
         foreign = own is False and version.data != self.find_default_data(version.limit)
         images = foreign or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
-        parts, digits = [], version.data[:_SHOWN]
+        parts = []
+        digits = version.data[:_SHOWN]
         if images and own:
             parts.append(f"the suite's own images, {digits}")
         elif images:

@@ -86,24 +86,25 @@ class _Search:
         mask_in_turn = torch.where(self.finished[number % 2], 1 - number % 2, number % 2)
         for mask in range(2):
             rows = ((mask_in_turn == mask) & ~self.finished[mask]).nonzero()[:, 0]
-            if len(rows):
-                changed = self._change(mask, rows, number)
-                images, targets = self.inputs.images[rows], self.inputs.batch.targets[rows]
-                layout = device_settings.choose_fastest_float32_layout(images.device)
-                importance = self._enlarge(changed)
-                if mask == 1:
-                    importance = importance.masked_fill_(self.smaller_mask[rows], torch.inf)
-                removed = _mark_top(importance, self.counts[mask])
-                degraded = torch.where(removed, self.baseline[rows], images)
-                logits = self.inputs.model(degraded.contiguous(memory_format=layout))
-                probability = logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
-                finished = logits.argmax(1) != targets
-                better = finished | (probability < self.lowest[mask, rows])
-                self.best[mask, rows[better]] = changed[better]
-                if mask == 0:
-                    self.smaller_mask[rows[better]] = removed[better]
-                self.lowest[mask, rows[better]] = probability[better]
-                self.finished[mask, rows] = finished
+            if not len(rows):
+                continue
+            changed = self._change(mask, rows, number)
+            images, targets = self.inputs.images[rows], self.inputs.batch.targets[rows]
+            layout = device_settings.choose_fastest_float32_layout(images.device)
+            importance = self._enlarge(changed)
+            if mask == 1:  # the larger mask contains the smaller one
+                importance = importance.masked_fill_(self.smaller_mask[rows], torch.inf)
+            removed = _mark_top(importance, self.counts[mask])
+            degraded = torch.where(removed, self.baseline[rows], images)
+            logits = self.inputs.model(degraded.contiguous(memory_format=layout))
+            probability = logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
+            finished = logits.argmax(1) != targets
+            better = finished | (probability < self.lowest[mask, rows])
+            self.best[mask, rows[better]] = changed[better]
+            if mask == 0:
+                self.smaller_mask[rows[better]] = removed[better]
+            self.lowest[mask, rows[better]] = probability[better]
+            self.finished[mask, rows] = finished
 
     def _change(self, mask: int, rows: Tensor, number: int) -> Tensor:
         """Return the grids of a mask, of these rows, after a change; the maps' standard deviation is 1."""
