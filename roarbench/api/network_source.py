@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -244,14 +244,20 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     written = WrittenStatements()
     retrained = images is not None
     own = (module for module in model.modules() if not is_from_installed_package(type(module)))
+    replaced = _find_replaced_methods(model)
     own_layers_last = retrained and has_own_module_that_sets_its_parts(own)
     try:
         if path := find_uncopyable_tensor(model):
             raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
+        if any(isinstance(method, MethodType) for method in replaced.values()):  # pickle would write its name alone
+            raise CallerError("it is a bound method that its class does not define")
         structure = _pickle_structure_as_base64(model, written, all_trained=retrained)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
-        seen = fit_on_one_line(str(error).partition(";")[0], 200)
-        raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
+        seen, remedy = fit_on_one_line(str(error).partition(";")[0], 200), _REMEDY
+        if replaced:
+            seen = f"{', '.join(replaced)} was replaced by assignment, and {seen}"
+            remedy = f"define the method in a subclass, or {_REMEDY}"
+        raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}") from None
     notes = []
     if images is not None:
         notes = describe_frozen_weights(model) + check_initial_values(model, images, own_layers_last)
@@ -259,6 +265,18 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
     modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"
     return _NETWORK.format(**parts, modules=modules, reset=RESET), notes
+
+
+def _find_replaced_methods(model: nn.Module) -> dict[str, Any]:
+    """Return callables by path, such as `0.forward`, that were assigned to a module in place of its class's method."""
+    return {
+        f"{path}.{name}".lstrip("."): value
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if callable(value)
+        and callable(own := getattr(type(module), name, None))
+        and getattr(value, "__func__", value) is not own
+    }
 
 
 def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:

@@ -40,14 +40,14 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
-    if not _are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
+    if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
         if kept := _list_tensors_changed_by_call(model, images):
             remedy = f"its forward keeps {list_some(kept)} for the next call: reset this memory at the start of forward"
         raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
-    if not _are_logits_equal(logits, alone):
+    if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
     return _list_warnings(logits, name)
@@ -62,7 +62,7 @@ def load_state_and_check_logits(model: nn.Module, rebuilt: nn.Module, images: Te
     """
     rebuilt.load_state_dict(model.state_dict())
     logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
-    if _are_logits_equal(logits, rebuilt_logits):
+    if are_logits_equal(logits, rebuilt_logits):
         return
     in_state = model.state_dict().keys()
     outside = ", ".join(path for path, _ in _list_attributes(model) if path not in in_state)
@@ -133,13 +133,13 @@ def _are_same(tensor: Tensor, values: Tensor, now: Tensor) -> bool:
     return tensor is now and torch.equal(values, now)
 
 
-def _are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
+def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
     """Return whether logits are equal up to rounding (torchvision's networks: 2e-6 of the largest logit in float32)."""
     if logits.shape != other_logits.shape:
         return False
     # a network may compute in float32 and return its logits in float64
     eps = max(torch.finfo(dtype).eps for dtype in (logits.dtype, torch.float32))
-    rounding = eps**0.5 * float(logits.abs().max())
+    rounding = eps**0.5 * float(logits.detach().abs().max())
     return bool((logits - other_logits).abs().max() <= rounding)
 
 

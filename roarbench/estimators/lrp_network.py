@@ -27,6 +27,7 @@ _LINEAR_CALLS = (
 _SAME = (nn.Identity, nn.Dropout)  # layers that return their input in eval mode
 _MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
+_IN_PLACE = (operator.iadd, torch.relu_, F.relu_, "add_", "relu_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
 
 
@@ -63,6 +64,7 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     so rules can change weights. Raises RunError if an operation has no relevance rule.
     """
     traced = _trace_and_fold_batch_norms(model)
+    _let_later_operations_read_changes(traced)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):
         module = modules[str(node.target)] if node.op == "call_module" else None
@@ -105,6 +107,19 @@ def _trace_and_fold_batch_norms(model: nn.Module) -> GraphModule:
         if is_out_of_memory(error):
             raise
         raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
+
+
+def _let_later_operations_read_changes(traced: GraphModule) -> None:
+    """Replace an input that an operation changes in place, such as `relu_`, by its result in all later operations."""
+    place = {node: number for number, node in enumerate(traced.graph.nodes)}
+    for node in place:
+        if node.op == "call_module":
+            in_place = bool(getattr(traced.get_submodule(str(node.target)), "inplace", False))
+        else:
+            in_place = bool(node.kwargs.get("inplace")) or node.target in _IN_PLACE
+        if in_place and isinstance(changed := node.args[0], Node):
+            for user in [user for user in changed.users if place[user] > place[node]]:
+                user.replace_input_with(changed, node)
 
 
 def _lacks_rule(module: nn.Module) -> bool:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,13 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
+from roarbench.compute.external_networks import extract_logits
+from roarbench.compute.network_checks import (
+    are_logits_equal,
+    check_network_outputs,
+    compute_checked_logits,
+    load_state_and_check_logits,
+)
 from roarbench.compute.prediction import Normalisation, choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.retraining_checks import check_training_start
@@ -94,11 +100,7 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
     load_state_and_check_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
-        try:
-            fold_batchnorm(model)(images)
-        except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
-            seen = f"the batch norm of {suite.model} cannot be folded into its convolutions ({describe_error(error)})"
-            raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
+        _check_folded_copy(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     reasons = {
         row.id: reason
@@ -134,6 +136,21 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         seen = f"{suite.model} cannot be trained ({describe_error(error)})"
         raise CallerError(f"{seen}; use protocols that train no network, such as morf") from error
     model.zero_grad()
+
+
+def _check_folded_copy(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+    """Raise CallerError if the copy that maps explain, with folded batch norms, fails or has other logits."""
+    logits = compute_checked_logits(model, images.clone(), suite.model)
+    try:
+        with torch.no_grad():
+            folded: Any = extract_logits(fold_batchnorm(model)(images.clone()))
+    except Exception as error:  # the user's network may raise anything, and torch may fail to trace it
+        seen = f"the batch norm of {suite.model} cannot be folded into its convolutions ({describe_error(error)})"
+        raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
+    if not are_logits_equal(logits, folded):
+        seen = f"{suite.model} has other logits once its batch norm is folded into its convolutions"
+        reason = "for example because a tensor that is read again was changed in place, as by `+=`"
+        raise CallerError(f'maps is "{suite.maps}", but {seen}, {reason}; write maps = "float32"')
 
 
 def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:

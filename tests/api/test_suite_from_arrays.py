@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from types import MethodType
 
 import numpy as np
 import pytest
@@ -153,6 +154,21 @@ def made(classes, channels, size):
     pool = nn.AdaptiveAvgPool2d(1)
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), pool, nn.Flatten(), nn.Linear(4, classes))
 """
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_from_arrays_names_methods_that_were_replaced(tmp_path, bound):
+    model = make_convnet(2)
+    forward = model[0].forward
+    if bound:  # has the name of the class's method, so pickle would write that one
+        model[0].forward = MethodType(type(model[1]).forward, model[0])
+    else:
+        model[0].forward = lambda images: forward(images) * 2
+    words = r"\(0\.forward was replaced by assignment, and .*\); define the method in a subclass, or pass network="
+    with pytest.raises(roarbench.CallerError, match=words):
+        make_array_suite(tmp_path, model)
+    model[0].forward = forward  # the class's own method
+    make_array_suite(tmp_path, model)
 
 
 def test_from_arrays_builds_unwritable_network_from_file(tmp_path):

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize, prune
 
 from roarbench.common.errors import RunError
+from roarbench.estimators.lrp_network import rewrite_for_relevance_rules
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import fold_batchnorm
 from tests.helpers.networks import importance
@@ -165,6 +166,51 @@ def test_lrp_refuses_hooks_that_change_outputs(position, batch):
     (network if position is None else network[position]).register_forward_hook(scale_logits)
     with pytest.raises(RunError, match="whose logits differ from those of its traced operations"):
         importance("lrp", network, batch)
+
+
+IN_PLACE = {
+    "module": nn.ReLU(inplace=True),
+    "function": lambda x: F.relu(x, inplace=True),
+    "method": lambda x: x.relu_(),
+    "twice": lambda x: x.add_(x.mean((2, 3), keepdim=True)).relu_(),
+}
+
+
+class ReadsAgain(nn.Module):
+    """A network whose last sum reads a tensor that was changed in place."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.first, self.second, self.last = make_network()[0], nn.Conv2d(4, 4, 1).double(), nn.Linear(4, 3).double()
+        self.change = IN_PLACE[change]
+
+    def forward(self, x):
+        hidden = self.first(x)
+        changed = self.change(hidden)
+        return self.last((self.second(changed) + hidden).mean((2, 3)))
+
+
+@pytest.mark.parametrize("change", IN_PLACE)
+def test_lrp_reads_changes_in_place(change, batch):
+    network = ReadsAgain(change).eval()
+    rewritten = rewrite_for_relevance_rules(network)
+    torch.testing.assert_close(rewritten(batch.images), network(batch.images))
+    assert importance("lrp", network, batch).any()
+
+
+def test_lrp_names_changes_in_place_that_it_cannot_follow(batch):
+    class Aliased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = make_network()[0], nn.Linear(4, 3).double()
+
+        def forward(self, x):
+            hidden = alias = self.first(x)
+            hidden += alias.mean((2, 3), keepdim=True)
+            return self.last((hidden + alias).mean((2, 3)))
+
+    with pytest.raises(RunError, match=r"or because a tensor that is read again was changed in place, as by `\+=`"):
+        importance("lrp", Aliased().eval(), batch)
 
 
 def test_lrp_refuses_layers_without_plain_equivalent(batch):

@@ -51,6 +51,12 @@ class Branching(Odd):
     def forward(self, x):
         return self.net(x if x.sum() > 0 else -x)
 
+class Aliased(Odd):
+    def forward(self, x):
+        scaled = alias = 2 * x
+        scaled += 1
+        return self.net(scaled * alias)
+
 class Unlike(Odd):
     def forward(self, x):
         if x.requires_grad:
@@ -171,6 +177,14 @@ def test_bf16_maps_are_rejected_for_network_that_cannot_be_folded(tmp_path):
     words = r'maps is "bf16", but .* cannot be folded into its convolutions \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
         check_network_and_drop_estimators(replace(branching, maps=MapNumerics.BF16))
+
+
+def test_bf16_maps_are_rejected_if_the_folded_network_has_other_logits(tmp_path):
+    aliased = make_suite(tmp_path, "Aliased", estimators='["grad"]')
+    assert check_network_and_drop_estimators(aliased).suite.left_out == {}
+    words = r'maps is "bf16-stem", but net.Aliased@\S+ has other logits once .*`\+=`; write maps = "float32"$'
+    with pytest.raises(CallerError, match=words):
+        check_network_and_drop_estimators(replace(aliased, maps=MapNumerics.BF16_STEM))
 
 
 NETWORK = """

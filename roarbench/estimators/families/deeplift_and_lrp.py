@@ -79,7 +79,7 @@ def _refuse_other_logits(map_input: MapInput, rewritten: nn.Module) -> None:
     if not (logits - expected).abs().max() <= _REWRITTEN_TOLERANCE * expected.abs().max():
         raise RunError(
             "lrp cannot follow the network, whose logits differ from those of its traced operations, for example "
-            "because of hooks; leave lrp out"
+            "because of hooks, or because a tensor that is read again was changed in place, as by `+=`; leave lrp out"
         )
     _tried[map_input.model] = code
 
