@@ -13,7 +13,7 @@ from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.api.gain_tables import Difference, TwoDifferences
+from roarbench.api.row_difference import Difference, TwoDifferences
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN

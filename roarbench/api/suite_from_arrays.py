@@ -26,7 +26,7 @@ from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets.select_images import describe_items_in_both_splits, hash_bytes
+from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
 from roarbench.execution.network_trials import insert_tuned_learning_rate
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.suite_template import compose_recipe_lines

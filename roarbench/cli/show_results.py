@@ -15,23 +15,15 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.terminal import (
-    append_proposed_command,
-    describe_other_results,
-    err,
-    out,
-    print_other_results,
-    print_report,
-    print_table,
-    propose_command,
-)
+from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
+from roarbench.cli.terminal import err, out, print_other_results, print_report, print_table
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.api.gain_tables import Difference
+    from roarbench.api.row_difference import Difference
 
 
 def table(
@@ -68,7 +60,7 @@ def compare(
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result_or_empty()
     _require_rows(result.stored, "compare", first, second)
-    from roarbench.api.gain_tables import TwoDifferences
+    from roarbench.api.row_difference import TwoDifferences
 
     compared, names = result.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]

@@ -19,15 +19,8 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.terminal import (
-    append_proposed_command,
-    describe_other_results,
-    err,
-    out,
-    print_other_results,
-    print_report,
-    propose_command,
-)
+from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
+from roarbench.cli.terminal import err, out, print_other_results, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
 from roarbench.plan.settings import Settings

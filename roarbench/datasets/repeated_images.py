@@ -16,7 +16,8 @@ from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.parquet_files import read_parquet_images
-from roarbench.datasets.select_images import Labels, describe_items_in_both_splits, hash_bytes
+from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
+from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import Groups
 from roarbench.datasets.user_images import UserImages
 

@@ -1,8 +1,4 @@
-"""Select the images of each split: held-out test images, balanced subsets, some classes; find items in both splits."""
-
-import hashlib
-from collections.abc import Callable
-from typing import Any
+"""Select the images of each split: held-out test images, balanced subsets, and images of some classes only."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,28 +74,3 @@ def mark_held_out_images(labels: Labels, per_class: float, seed: int) -> NDArray
         count = int(per_class) if per_class >= 1 else max(1, round(per_class * len(of_class)))
         marked[of_class[:count]] = True
     return marked
-
-
-def hash_bytes(content: Any) -> int:
-    """Return a number of 63 random bits for bytes or an array; two of a million agree by chance once in 2e7 times."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") | 2**63
-
-
-def describe_items_in_both_splits(
-    train: NDArray[Any], test: NDArray[Any], noun: str, content: str, name: Callable[[int], str] | None = None
-) -> str:
-    """Describe how many test items are training items, too; an empty string if there are none.
-
-    Args:
-        train: A number for each training item, (n,); equal items have equal numbers.
-        test: A number for each test item, (m,).
-        noun: Noun for an item, such as `row`.
-        content: What is compared, such as `features`.
-        name: Names the test item at a position, as an example; None for no example.
-    """
-    shared = np.flatnonzero(np.isin(test, train))
-    if not len(shared):
-        return ""
-    example = f", such as {name(int(shared[0]))}" if name else ""
-    seen = f"{len(shared)} of {len(test)} test {noun}s have the same {content} as a training {noun}{example}"
-    return f"{seen}; delete repeated {noun}s"

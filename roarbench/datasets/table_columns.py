@@ -22,7 +22,8 @@ from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import is_bare_split_name
 from roarbench.datasets.parquet_files import has_text_type
-from roarbench.datasets.select_images import Labels, describe_items_in_both_splits, select_rows_of_split
+from roarbench.datasets.repeats import describe_items_in_both_splits
+from roarbench.datasets.select_images import Labels, select_rows_of_split
 
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")

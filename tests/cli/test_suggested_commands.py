@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.cli.terminal import (
+from roarbench.cli.suggested_commands import (
     append_proposed_command,
     hide_password,
     propose_command,
