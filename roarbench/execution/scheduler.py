@@ -72,6 +72,11 @@ class StepQueue:
         self.steps[step.job.name] = step
         self.enqueue(step.job.name)
 
+    def retry(self, step: Step, reason: str) -> None:
+        """Queue a step again after its machine interrupted it for this reason."""
+        self.interruptions[step.job.name].append(reason)
+        self.enqueue(step.job.name)
+
     def find_blocking_failure(self, step: Step) -> str:
         """Return why a step, its submission or a step that it needs failed; empty if none of them failed."""
         names = (step.job.name, step.group, *step.needs)
@@ -328,8 +333,7 @@ class _Runner:
             return False
         if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
             return False
-        self._queue.interruptions[step.job.name].append(str(outcome.error))
-        self._queue.enqueue(step.job.name)
+        self._queue.retry(step, str(outcome.error))
         self._interrupted_at[step.job.name] = time.monotonic()
         self._remove_running(step)
         self._store.release_leases(step.keys, self._owner)
