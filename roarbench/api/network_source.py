@@ -23,21 +23,16 @@ from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.api.submission_source import WrittenStatements, read_signature
 from roarbench.api.user_networks import (
     borrow_networks,
+    check_network,
     convert_to_float32,
     empty_tensors_of_forward,
-    find_single_logit_warnings,
     find_uncopyable_tensor,
     take_few_images,
 )
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type, fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
-from roarbench.compute.network_checks import (
-    check_network_outputs,
-    compute_checked_logits,
-    describe_changed_gradient,
-    load_state_and_check_logits,
-)
+from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
 from roarbench.compute.retraining_checks import check_training_start
 from roarbench.plan.suite_template import IMAGE_RECIPE
@@ -186,9 +181,8 @@ def make_network_with_source(
         function = "network"
     with borrow_networks([model]):
         wrapped = add_second_logit(model, few)
-        found = [*check_network_outputs(wrapped, few), describe_changed_gradient(wrapped, few[:2])]
+        found = check_network(wrapped, few, images if wrapped is not model else None)
         if wrapped is not model:
-            found += find_single_logit_warnings(wrapped, images)
             source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
@@ -199,7 +193,7 @@ def make_network_with_source(
             raise CallerError(f"{seen}; write one that builds the given network") from None
         if retrained:
             notes += network.check_training_start(few)
-    for line in filter(None, (*found, *notes)):
+    for line in (*found, *notes):
         say(f"warning: {line}")
     return network._replace(notes=tuple(notes))
 

@@ -57,24 +57,27 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     few = take_few_images(model, pixels)
     wrapped = wrap_to_return_logits(model, few)
     network = add_second_logit(wrapped, few)
-    warnings_found = check_network_outputs(network, few, name)
-    if network is not wrapped:
-        warnings_found += find_single_logit_warnings(network, pixels, name)
-    changed_gradient = describe_changed_gradient(network, few[:2], name)
-    for warning in filter(None, (*warnings_found, changed_gradient)):
+    for warning in check_network(network, few, pixels if network is not wrapped else None, name):
         warn_caller(warning)
     return network
+
+
+def check_network(network: nn.Module, few: Tensor, pixels: Tensor | None, name: str = "the network") -> list[str]:
+    """Return warnings about a network with a logit per class; refuse unusable outputs.
+
+    `few` are from `take_few_images`. `pixels` are all images if the network returned one logit, otherwise None.
+    """
+    found = check_network_outputs(network, few, name)
+    if pixels is not None:
+        # evenly spaced images, because files are often sorted by class
+        spaced = pixels[:: -(-len(pixels) // _SINGLE_LOGIT_IMAGES)]
+        found += list_single_logit_warnings(network, move_to_model(network, spaced.clone()), name)
+    return [*found, *filter(None, [describe_changed_gradient(network, few[:2], name)])]
 
 
 def take_few_images(model: nn.Module, pixels: Tensor) -> Tensor:
     """Return two to four images for the checks of a network, on its device and in its dtype."""
     return move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
-
-
-def find_single_logit_warnings(network: nn.Module, pixels: Tensor, name: str = "the network") -> list[str]:
-    """Return `list_single_logit_warnings` of evenly spaced images, because files are often sorted by class."""
-    spaced = pixels[:: -(-len(pixels) // _SINGLE_LOGIT_IMAGES)]
-    return list_single_logit_warnings(network, move_to_model(network, spaced.clone()), name)
 
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
