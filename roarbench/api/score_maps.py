@@ -28,13 +28,14 @@ from roarbench.common.process_settings import convert_exit_to_error, release_fre
 from roarbench.common.text import describe_error, format_count
 from roarbench.compute.degrade import degrade
 from roarbench.compute.external_networks import extract_logits
+from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.estimators.compute_maps import Maps
 from roarbench.estimators.network_copies import copy_for_threads, copy_frozen_sharing_weights
 
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass; larger batches are not faster on a CPU
 _MOST_THREADS = 4  # each thread needs memory for the activations of a batch
-_CHECKED, _MOST_CHANGE = 4, 1e-3  # images whose logits are compared at the end; share of the largest logit
+_CHECKED = 4  # images whose logits are compared at the end
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -114,8 +115,7 @@ class ThreadedNetworks(NamedTuple):
         """Raise CallerError if a network no longer returns these logits, (n, classes), for the first images."""
         for networks in self.copies:
             for number, (network, before) in enumerate(zip(networks, logits, strict=True), 1):
-                change = (compute_logits(network, pixels[:_CHECKED]) - before[:_CHECKED]).abs().max()
-                if change > _MOST_CHANGE * before[:_CHECKED].abs().max():
+                if not are_logits_equal(before[:_CHECKED], compute_logits(network, pixels[:_CHECKED])):
                     seen = f"network {number} gives the same images other logits than at the start of this call"
                     raise CallerError(f"{seen}; its forward keeps a state, such as a counter: remove it")
 
@@ -237,9 +237,12 @@ def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: E
 
 def warn_of_equal_maps(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:
     """Warn of the caller's functions and arrays whose maps rank features alike for all networks."""
-    if equal := [name for name in explainers.functions if not scores_by_name[name].masks_differ]:
-        seen = f"the maps of {', '.join(equal)} are the same for all networks, so own-network gain is 0"
-        warn_caller(f"{seen}; unless this is meant, explain the network that the function gets, not one from outside")
+    equal = [name for name in explainers.functions if not scores_by_name[name].masks_differ]
+    remedies = ("explain the network that the function gets, not one from outside", "pass maps of each network")
+    for are_arrays, remedy in enumerate(remedies):
+        if names := [name for name in equal if (name in explainers.arrays) == are_arrays]:
+            seen = f"the maps of {', '.join(names)} are the same for all networks, so own-network gain is 0"
+            warn_caller(f"{seen}; unless this is meant, {remedy}")
 
 
 def _score_batch(
