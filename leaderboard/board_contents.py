@@ -23,7 +23,7 @@ KINDS = {  # colour classes of rows, with their descriptions
 
 NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
-    OPEN: str(OwnNetworkVerdict.OPEN),
+    OPEN: f"{OwnNetworkVerdict.OPEN}, or {OwnNetworkVerdict.SEARCHED}",
     BELOW: str(OwnNetworkVerdict.OPPOSES),
     CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",
