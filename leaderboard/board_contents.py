@@ -17,7 +17,7 @@ KINDS = {  # colour classes of rows, with their descriptions
     BEATS: "beats every control",
     OPEN: "not shown to beat every control",
     BELOW: "below a control",
-    CONTROL: "control: uses at most the predicted class",
+    CONTROL: "control: uses at most the network’s predictions",
     UNJUDGED: "no verdict",  # runs are missing, or networks are at chance
 }
 
@@ -67,7 +67,7 @@ class BoardRow:
     name: str
     detail: str
     about: str
-    control: bool  # the row is a blind search, or uses at most the network's predicted class
+    control: bool  # the row uses at most the network's predictions
     place: RankInterval | None
     # number that the row shows: gain in points, or accuracy in percent on boards without gains
     value: Estimate

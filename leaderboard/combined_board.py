@@ -236,7 +236,7 @@ def _make_table_question(table: SuiteTable, gain: str, asks: str) -> Question:
             by_construction = verdict == OwnNetworkVerdict.BY_CONSTRUCTION
             colour = kind
         else:
-            control = find_estimator_or_placeholder(name).control
+            control = find_estimator_or_placeholder(name).is_control_or_search
             kind = _KINDS_BY_VERDICT[row.vs_random.verdict] if row.vs_random else CONTROL if control else UNJUDGED
             shown = row.gain if row.vs_random else Estimate(row.gain.value)
             verdict, colour = kinds[kind], CONTROL if control else kind

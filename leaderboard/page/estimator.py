@@ -156,7 +156,8 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     if row.network:
         return f"{_OWN_NETWORK_VERDICTS[row.network.verdict]}: {gain}."
     if row.control:
-        return f"A control: it {describe_control_use_of_network(row.id)}. {gain}; an estimator has to beat it."
+        to_beat = "; an estimator has to beat it" * find_estimator_or_placeholder(row.id).is_control_to_beat
+        return f"A control: it {describe_control_use_of_network(row.id)}. {gain}{to_beat}."
     if not row.beating:
         return f"{gain}. It has no verdict against the controls yet."
     also = _STRICTEST_TEST[row.better_than]

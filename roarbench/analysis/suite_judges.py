@@ -12,7 +12,6 @@ from roarbench.analysis.correctness_of_suite import (
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge
@@ -119,11 +118,9 @@ class SuiteJudges:
         scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         if own_network:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
-            lengths = {name: find_search_length(name) for name in scores.estimators}
-            searches = {name: length for name, length in lengths.items() if length is not None}
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
             sums = {name: passes and sum(passes) for name, passes in counted.items()}
-            return Judge.from_kept(scores, protocol, *kept, sums, searches)
+            return Judge.from_kept(scores, protocol, *kept, sums)
         variances = estimate_variance(self.suite_results, protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
 

@@ -263,12 +263,11 @@ def _make_own_network_table(
     order, levels = request.own_removal
     ids = {name: f"row {number}" for number, name in enumerate(scores_by_name, 1)}
     judge = Judge.from_kept(
-        Correctness(tuple(ids.values()), levels, {}),
+        Correctness(tuple(ids.values()), levels, {}, searches={ids[name]: length for name, length in searches.items()}),
         OWN_NETWORK if order is Order.MORF else OWN_NETWORK_LERF,
         {id_: scores_by_name[name].kept for name, id_ in ids.items() if scores_by_name[name].masks_differ},
         frozenset(id_ for name, id_ in ids.items() if not scores_by_name[name].masks_differ),
         {ids[name]: count for name, count in passes.items()},
-        {ids[name]: length for name, length in searches.items()},
     )
     images = int(request.agreed.sum()), len(request.agreed)
     return OwnNetworkTable(judge, ids, len(request.networks), *images, passes)

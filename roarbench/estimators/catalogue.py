@@ -274,8 +274,10 @@ class DisplayName(NamedTuple):
 
 def describe_control_use_of_network(control: str) -> str:
     """Describe how a control uses the network, as the predicate of a sentence."""
-    uses_prediction = find_estimator_or_placeholder(control).uses_prediction
-    return "uses only the predicted class of the network" if uses_prediction else "does not use the network"
+    row = find_estimator_or_placeholder(control)
+    if row.is_search:
+        return "uses only predictions of the network"
+    return "uses only the predicted class of the network" if row.uses_prediction else "does not use the network"
 
 
 def find_display_name(estimator: str) -> DisplayName:

@@ -231,6 +231,11 @@ class Estimator:
         return self.control and self.has_own_row and not self.uses_ground_truth
 
     @property
+    def has_control_verdict(self) -> bool:
+        """Return whether the verdict on the row is `control`: it is a control to beat, or a blind search."""
+        return self.is_control_to_beat or (self.is_search and not self.twin)
+
+    @property
     def has_own_row(self) -> bool:
         """Return whether the estimator has its own row; twins and `random-redrawn` only test another estimator."""
         return self.id in CONTROLS or (self.has_own_map and not self.twin)

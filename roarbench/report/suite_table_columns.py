@@ -275,12 +275,12 @@ def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:
 def _format_beats_every_control(table: SuiteTable, row: Row) -> str:
     if row.beating:
         return table.mark_verdict(row.beating.verdict_text, row.estimator)
-    return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
+    return "control" if find_estimator(row.estimator).has_control_verdict else MISSING
 
 
 def _format_strictest_passed_test(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
-    if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
+    if find_estimator(row.estimator).has_control_verdict or row.vs_random is None:
         return MISSING
     *_, strictest = ("", *table.list_beaten_control_groups(row))
     return table.mark_verdict(strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict], row.estimator)

@@ -90,7 +90,7 @@ class SuiteTable:
             return ()
         off_zero = (other.estimator for other in self.board.rows if is_control_off_zero(protocol, other))
         comparisons = (row.against.get(name) for name in (RANDOM, *off_zero))
-        if find_estimator(row.estimator).is_control_to_beat or not all(map(_is_better, comparisons)):
+        if find_estimator(row.estimator).has_control_verdict or not all(map(_is_better, comparisons)):
             return ()
         gains_of_zeros = (
             other.gain.value for other in self.board.rows if other.estimator in protocol.zero_gain_controls

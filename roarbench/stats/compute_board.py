@@ -55,7 +55,6 @@ class Judge:
     own_network: Mapping[str, OwnNetworkGain] = field(default_factory=dict)  # under own-network gain; it has no cells
     fixed: frozenset[str] = frozenset()  # rows whose own-network gain is 0 by construction
     passes: Mapping[str, float | None] = field(default_factory=dict)  # forward and backward, by row; None if unknown
-    searches: Mapping[str, int] = field(default_factory=dict)  # passes of the rows that are blind searches
 
     @classmethod
     def from_scores(cls, scores: Correctness, protocol: Protocol, variances: VarianceComponents | None) -> Self:
@@ -82,14 +81,12 @@ class Judge:
         kept: Mapping[str, NDArray[np.bool_]],
         fixed: frozenset[str],
         passes: Mapping[str, float | None],
-        searches: Mapping[str, int],
     ) -> Self:
         """Compute own-network gains of kept predictions; `scores` has rows and levels, and no cells."""
         gains = compute_own_network_gains(kept, protocol.order)
         areas = {name: own.gain for name, own in gains.items()}
-        complete = {name: length for name, length in searches.items() if name in gains}
         cells = measure_cells(scores, None)
-        return cls(scores, protocol, areas, IntervalScope.NETWORKS, cells, None, gains, fixed, passes, complete)
+        return cls(scores, protocol, areas, IntervalScope.NETWORKS, cells, None, gains, fixed, passes)
 
     @cached_property
     def cells(self) -> Quantities:
@@ -102,6 +99,11 @@ class Judge:
     @property
     def levels(self) -> tuple[float, ...]:
         return self.scores.levels
+
+    @cached_property
+    def searches(self) -> dict[str, int]:
+        """Return the passes of the blind searches that have a gain."""
+        return {name: length for name, length in self.scores.searches.items() if name in self.areas}
 
     @property
     def has_intervals(self) -> bool:
@@ -190,7 +192,8 @@ class Judge:
         over_twins = {kind: over for kind, over in twins.items() if over and name in self.ranked_gains}
         against = {other: comparison for (row, other), comparison in self.comparisons.items() if row == name}
         own_controls = self.scores.model_free_controls - self.scores.submitted
-        controls = own_controls if name not in self.scores.model_free_controls and not self.own_network else set()
+        is_control = name in self.scores.model_free_controls or name in self.scores.searches
+        controls = set() if is_control or self.own_network else own_controls
         beating, network = None, None
         if own and (verdict := self.find_own_network_verdict(name)):
             permutation = None if name in self.fixed else own.permutation
@@ -313,7 +316,7 @@ class Judge:
     def _subtract_by_column(self, asked: Iterable[tuple[str, str, str]]) -> dict[str, dict[_Pair, Contrast]]:
         """Return the differences of pairs by column; `asked` has each pair after the title of its column."""
         columns: dict[str, dict[_Pair, Contrast]] = {}
-        controls = self.scores.model_free_controls | {*CONTROLS, *self.searches}
+        controls = self.scores.model_free_controls | {*CONTROLS, *self.scores.searches}
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
                 group = f"{title} (controls)" if name in controls else title

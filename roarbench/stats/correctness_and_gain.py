@@ -47,6 +47,7 @@ class Correctness:
     # number of these rows
     submitted: frozenset[str] = frozenset()
     model_free_controls: frozenset[str] = frozenset()  # controls that a row must beat to beat every control
+    searches: Mapping[str, int] = field(default_factory=dict)  # passes of each blind search, which is a control, too
 
     @property
     def without_submissions(self) -> "Correctness":

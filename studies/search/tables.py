@@ -92,7 +92,7 @@ def read_searches(name: str, suffix: str) -> Searched:
     searches = {f"search(passes={length})": length for length in record["lengths"]}
     results = load_published_results(f"benchmark-{name}").stored
     judge = judge_suite(results).judge(OWN_NETWORK, Unit.SCALAR)
-    tested = [row for row in judge.tested_gains if row not in judge.searches]
+    tested = [row for row in judge.tested_gains if row not in judge.scores.searches]
     published = {row: judge.own_network[row].kept[..., : len(rows)] for row in tested}
     bits: dict[str, NDArray[np.bool_]] = {**dict(zip(searches, kept, strict=True)), **published}
     counted = {row: results.find_passes(row) for row in tested}

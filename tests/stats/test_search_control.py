@@ -35,8 +35,8 @@ def gains(kept):
 
 
 def judge_rows(kept, passes, searches, added=()):
-    scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added))
-    return Judge.from_kept(scores, OWN_NETWORK, kept, frozenset(), passes, searches)
+    scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added), searches=searches)
+    return Judge.from_kept(scores, OWN_NETWORK, kept, frozenset(), passes)
 
 
 def find_verdicts(kept, passes, searches):
@@ -112,8 +112,8 @@ def test_added_search_is_control_of_all_rows(kept, gains, added):
 def test_row_compares_with_0_if_search_is_incomplete(kept):
     """A suite lists a search whose results are missing."""
     complete = {"good": kept["good"]}
-    scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {})
-    board = Judge.from_kept(scores, OWN_NETWORK, complete, frozenset(), {"good": 2.0}, LENGTHS).make_board()
+    scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {}, searches=LENGTHS)
+    board = Judge.from_kept(scores, OWN_NETWORK, complete, frozenset(), {"good": 2.0}).make_board()
     good, *searches = board.rows
     assert (good.network.verdict, good.network.search) == ("explains its network", None)
     assert [row.network for row in searches] == [None, None]
@@ -122,7 +122,7 @@ def test_row_compares_with_0_if_search_is_incomplete(kept):
 def test_searches_do_not_change_p_values_beside_0(kept):
     """Beside the small p values of searches, a larger p value of a row would be called significant."""
     alone, beside = (
-        Judge.from_kept(Correctness(tuple(rows), (0.05, 0.5), {}), OWN_NETWORK, rows, frozenset(), {}, LENGTHS)
+        judge_rows(rows, {}, LENGTHS)
         for rows in ({name: bits for name, bits in kept.items() if name not in LENGTHS}, kept)
     )
     for name in ("good", "between", "none"):
@@ -131,8 +131,8 @@ def test_searches_do_not_change_p_values_beside_0(kept):
 
 def test_comparison_with_own_search_is_adjusted_and_no_planned_one(kept):
     """The pair is in the column of rows minus searches; any other pair of rows was planned alone."""
-    scores, passes = Correctness(tuple(kept), (0.05, 0.5), {}), {"good": 50.0, "none": 2.0}
-    judge = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset({"none"}), passes, LENGTHS)
+    scores, passes = Correctness(tuple(kept), (0.05, 0.5), {}, searches=LENGTHS), {"good": 50.0, "none": 2.0}
+    judge = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset({"none"}), passes)
     long, short = reversed(LENGTHS)
     assert judge.compare("good", long) == judge.comparisons["good", long]
     assert judge.compare(long, "good").difference == judge.comparisons["good", long].difference.negative
