@@ -90,7 +90,7 @@ def compare_with_plans(part: str, measured: Mapping[str, float], plans: Mapping[
 def write_rows(store: ResultsStore, workspace: Workspace, path: Path) -> None:
     """Write all rows of the store to a Parquet file, which replaces the file of the part before."""
     temporary = path.with_name(f".{os.getpid()}.parquet")
-    export_results(store, temporary, RankingsStore(workspace.rankings).read_prediction_stability())
+    export_results(store, temporary, RankingsStore(workspace.rankings).read_annotations())
     temporary.replace(path)
 
 

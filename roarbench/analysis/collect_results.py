@@ -47,6 +47,7 @@ from roarbench.store.user_files import (
 )
 from roarbench.store.workspace import Workspace
 
+_SHARES = (AnnotationKind.STABILITY, AnnotationKind.TIES)
 add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly
 
 
@@ -103,13 +104,16 @@ def _load_results(
         doubts=_add_doubts_of_compared_rows(unverified, suite.estimators),
         submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
         findings=describe_validation_findings(store.database, suite.estimators),
-        shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
+        shares={kind: read_annotations(store.database, kind, rankings) for kind in _SHARES},
         counted_passes=_average_passes_by_estimator(results, counted),
         quantus=dict(quantus),
         quantus_counts={cell: score.images for cell, score in scores.items()},
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
+        largest_class_share=read_annotations(store.database, AnnotationKind.LARGEST_CLASS, {version.data}).get(
+            version.data
+        ),
         masks=read_annotations(store.database, AnnotationKind.MASKS, under_own_map),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
@@ -157,15 +161,21 @@ def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsSt
 
 
 def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Add values from the files of a store: `prediction_stability` (also from imports), `ties` and the largest class.
+    """Add `prediction_stability`, `ties`, and the share of the largest class, from the database and a store's files.
 
-    The share of the largest class stays unknown if the store has results on images that it has not decoded.
+    Databases of older versions lack all three. The share of the largest class stays unknown if the database lacks it
+    and the store has not decoded the images.
     """
     workspace = Workspace(folder)
-    rankings, labels = RankingsStore(workspace.rankings), read_test_labels(workspace.data, suite_results.data)
-    stability = _average_shares_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
-    ties = _average_shares_by_estimator(suite_results, rankings.read_tied_shares())
-    share = None if labels is None else compute_largest_class_share(labels)
+    labels, of_files = read_test_labels(workspace.data, suite_results.data), defaultdict[str, dict[str, float]](dict)
+    for key, value in RankingsStore(workspace.rankings).read_annotations().items():
+        kind, _, checksum = key.partition(" ")
+        of_files[kind][checksum] = value
+    stability, ties = (
+        _average_shares_by_estimator(suite_results, suite_results.shares.get(kind, {}) | of_files[kind])
+        for kind in _SHARES
+    )
+    share = suite_results.largest_class_share if labels is None else compute_largest_class_share(labels)
     return replace(suite_results, prediction_stability=stability, ties=ties, largest_class_share=share)
 
 

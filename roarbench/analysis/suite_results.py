@@ -76,8 +76,8 @@ class SuiteResults:
     references: dict[int, RunResult] = field(default_factory=dict)
     # findings of `validate`, by submission
     findings: dict[str, str] = field(default_factory=dict)
-    # imported prediction stability by checksum of the rankings, for rankings that this store lacks
-    shares: dict[str, float] = field(default_factory=dict)
+    # prediction stability and shares of ties by kind of annotation and checksum of the rankings
+    shares: dict[str, dict[str, float]] = field(default_factory=dict)
     # share of noisy copies with an unchanged prediction, in [0, 1], by estimator, mean over its rankings; estimators
     # without recorded shares are missing
     prediction_stability: dict[str, float] = field(default_factory=dict)
@@ -314,8 +314,11 @@ class SuiteResults:
         return curves
 
     def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
-        used = [*self._untouched_results_of_headline_protocol, *self.references.values()]
+        """Return the results from which the boards of these protocols are computed.
+
+        Accuracies of explained networks, which not every store has, and results of other protocols change no board.
+        """
+        used = list[RunResult]()
         for protocol, unit in product(protocols, Unit):
             for part in protocol.computed_from or (protocol,):
                 for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():

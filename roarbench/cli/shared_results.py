@@ -42,7 +42,7 @@ def export_(
     from roarbench.store.rankings import RankingsStore
     from roarbench.store.workspace import Workspace
 
-    stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
+    measured = RankingsStore(Workspace(store).rankings).read_annotations()
     if file.suffix != ".parquet":
         seen = f"cannot write '{file}': an export is .parquet, which `roarbench import` reads"
         table = "`roarbench table --format csv` prints a table for a spreadsheet"
@@ -52,7 +52,7 @@ def export_(
             raise CallerError(
                 f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
             )
-        count = export_results(results, file, stability_by_rankings=stability)
+        count = export_results(results, file, measured)
     err.print(f"written: {file}: {count} results", soft_wrap=True)
 
 
@@ -173,11 +173,14 @@ def submit(
             err.print(f"warning: {warning}", soft_wrap=True)
         if write:
             from roarbench.execution.published_networks import publish_networks
+            from roarbench.store.rankings import RankingsStore
             from roarbench.store.workspace import Workspace
 
+            workspace = Workspace(store)
             _run_git(folder, "switch", "--create", prepared.branch)
-            publish_networks(results_store.read_results(prepared.keys).values(), Workspace(store), folder)
-            add_published_file(results_store, folder, prepared, about)
+            publish_networks(results_store.read_results(prepared.keys).values(), workspace, folder)
+            measured = RankingsStore(workspace.rankings).read_annotations()
+            add_published_file(results_store, folder, prepared, about, measured)
             _run_git(folder, "add", ".")
             _run_git(folder, "commit", "--message", prepared.text)
     verb = "written" if write else "would write (add --write)"

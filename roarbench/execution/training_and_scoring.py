@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_library_versions, name_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
@@ -144,9 +145,9 @@ class ScoredRuns(NamedTuple):
     """Results of the runs of one job."""
 
     results: Sequence[RunResult]
-    # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps, and the
-    # counted passes of submissions' maps (`AnnotationKind.PASSES`). The default is a dict, which nothing changes,
-    # because a read-only view cannot be sent between processes
+    # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps, and what
+    # was measured of rankings and images. The default is a dict, which nothing changes, because a read-only view
+    # cannot be sent between processes
     annotations: Mapping[str, Any] = {}
 
 
@@ -175,13 +176,21 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
         targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)
         probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
         result = replace(result, probability=pack_probabilities(probabilities.numpy()))
-    return ScoredRuns([result], _annotate_passes(rankings))
+    return ScoredRuns([result], _annotate(images, run.data, rankings))
 
 
-def _annotate_passes(rankings: Rankings | None) -> dict[str, Any]:
-    if rankings is None or rankings.passes is None:
-        return {}
-    return {f"{AnnotationKind.PASSES} {rankings.checksum}": list(rankings.passes)}
+def _annotate(images: ImageData, data: str, rankings: Rankings | None) -> dict[str, Any]:
+    """Return what doubts need to know of images and maps, since a database is also read without its store's folder."""
+    of_images = {f"{AnnotationKind.LARGEST_CLASS} {data}": compute_largest_class_share(images.test.labels)}
+    if rankings is None:
+        return of_images
+    measured = {
+        AnnotationKind.STABILITY: rankings.prediction_stability,
+        AnnotationKind.TIES: rankings.tied_share,
+        AnnotationKind.PASSES: rankings.passes and list(rankings.passes),
+    }
+    known = {f"{kind} {rankings.checksum}": value for kind, value in measured.items() if value is not None}
+    return of_images | known
 
 
 def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:
@@ -262,7 +271,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
         network: _load_explained_network_for_scoring(network, network.store.read_checksum())
         for network in map(work.find_scored_network, runs)
     }
-    results, annotations = list[RunResult](), _annotate_passes(rankings)
+    results, annotations = list[RunResult](), _annotate(images, first.data, rankings)
     get_level = attrgetter("cell.t")
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)

@@ -1,7 +1,7 @@
 """Prepare and write the file of published rows, say why a row would have no rank, and comment on the pull request."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,15 +93,18 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     own_keys = frozenset(result.run.key for name in names for _, result in stored.by_estimator[name])
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = read_checked_folder(folder).items()
-    keys = own_keys - {
+    known = {
         result.run.key
         for file, results in files
         if file.versioned_suite == stored.suite.versioned
         for result in results
     }
-    if not keys:
+    if own_keys <= known:
         raise CallerError(f"{folder / INDEX} has all {len(own_keys)} runs of {row} in {title} already")
-    origins = read_origins(store.database, keys)
+    references = {result.run.key for result in stored.references.values()}
+    origins = read_origins(store.database, own_keys | references)
+    # without the accuracies of explained networks, readers would not see that a network is near chance
+    keys = (own_keys | {key for key in references if origins[key] == Origin.VERIFIED}) - known
     self_reported = {key for key in keys if origins[key] == Origin.SELF_REPORTED}
     on_imported_rankings = self_reported - find_imported_keys(store.database, keys)
     if any(origins[key] != Origin.VERIFIED for key in keys - on_imported_rankings):
@@ -125,11 +128,16 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     return PreparedPublication(path, keys, branch, text, tuple(ranks.incomplete))
 
 
-def add_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:
-    """Write the prepared file and its entry in the folder's index, and check the folder again."""
+def add_published_file(
+    store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str, measured: Mapping[str, float] = {}
+) -> None:
+    """Write the prepared file and its entry in the folder's index, and check the folder again.
+
+    `export_results` explains `measured`.
+    """
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
-    export_results(store, path, keys=prepared.keys)
+    export_results(store, path, measured, prepared.keys)
     add_file_to_index(folder, prepared.path, len(prepared.keys), about)
     read_checked_folder(folder)
 

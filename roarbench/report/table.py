@@ -101,13 +101,16 @@ class SuiteTable:
 
     @cached_property
     def runs_hash(self) -> str:
-        """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
+        """Return 12 hex digits that identify the statistics' version and the runs behind this table's gains.
+
+        Stores with the same runs of the protocol's rows and untouched images give the same digits, whatever else they
+        hold. Probabilities, which published rows lack in memory, and times and machines of the runs do not count.
+        """
         protocols = {self.board.protocol, *((ROAR, MASK_ONLY) if do_marks_apply_to(self.board.protocol) else ())}
         results = {result.run.key: result for result in self.suite_results.list_used_results(protocols)}
         digest = hashlib.sha256(f"statistics {VERSION}".encode())
         for key, result in sorted(results.items()):
-            text = "".join((key, result.rankings, result.weights)).encode()
-            digest.update(text + result.bits + (result.probability or b""))
+            digest.update("".join((key, result.rankings, result.weights)).encode() + result.bits)
         return digest.hexdigest()[:12]
 
     @property

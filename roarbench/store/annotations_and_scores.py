@@ -31,11 +31,17 @@ class AnnotationKind(StrEnum):
 
     VALIDATE = "validate"  # subject: submission id; value: findings of `validate`
     STABILITY = "kept"  # subject: checksum of rankings; value: share of noisy copies with an unchanged prediction
+    TIES = "ties"  # subject: checksum of rankings; value: share of features with the map's most frequent value
+    LARGEST_CLASS = "largest-class"  # subject: fingerprint of images; value: share of the most frequent test class
     PASSES = "passes"  # subject: checksum of rankings; value: counted forward and backward passes per image
     IMPORTED = "imported"  # subject: checksum of imported rankings; value: True
     MASKS = "masks"  # subject: key of a run; value: first two bytes of each test image's mask hash, in base 64
     PLAN = "plan"  # subject: key of a run; value: key of the run's `PlanEntry`, which many runs share
     ENTRY = "entry"  # subject: key of a `PlanEntry`; value: its record
+
+
+OF_RANKINGS = (AnnotationKind.STABILITY, AnnotationKind.TIES, AnnotationKind.PASSES)  # measured with the maps
+_MEASURED = (*OF_RANKINGS, AnnotationKind.LARGEST_CLASS)
 
 
 def replace_validation_findings(
@@ -63,6 +69,14 @@ def insert_annotations_of_results(connection: Connection, new: Mapping[str, Any]
     delete_rows(connection, remarks, plans | masks)
     chosen = {key: value for key, value in new.items() if key in plans or key.split(" ")[0] != AnnotationKind.PLAN}
     insert_annotations(connection, chosen)
+
+
+def replace_claims_of_imports(connection: Connection, measured: Mapping[str, Any]) -> None:
+    """Store what this store has measured of rankings and images, also if an import claimed another value before."""
+    own = {key: value for key, value in measured.items() if key.split(" ")[0] in _MEASURED}
+    stored = select_matching(connection, select(remarks), remarks.c.key, own)
+    delete_rows(connection, remarks, [row.key for row in stored if row.value != own[row.key]])
+    insert_annotations(connection, own)
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
@@ -105,25 +119,24 @@ def find_plan_entry(database: Database, key: str) -> PlanEntry | None:
     return next(map(read_plan_entry, records.values()), None)
 
 
-def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:
-    """Return the annotations of these results as JSON; `stability` maps ranking checksums to prediction stability."""
+def export_annotations(database: Database, exported: Collection[RunResult], measured: Mapping[str, Any]) -> bytes:
+    """Return the annotations of these results as JSON; `measured` has those in the files of rankings."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.parse(result.run.cell.estimator) for result in exported}
     keys = {result.run.key for result in exported}
     plans = read_annotations(database, AnnotationKind.PLAN, keys)
     subjects = {
         AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
-        AnnotationKind.STABILITY: rankings,
-        AnnotationKind.PASSES: rankings,
+        **dict.fromkeys(OF_RANKINGS, rankings),
+        AnnotationKind.LARGEST_CLASS: {result.run.data for result in exported},
         AnnotationKind.MASKS: keys,
         AnnotationKind.ENTRY: set(plans.values()),
     }
     found = {kind: read_annotations(database, kind, wanted) for kind, wanted in subjects.items()}
     found[AnnotationKind.PLAN] = plans
     annotations = {f"{kind} {subject}": value for kind, values in found.items() for subject, value in values.items()}
-    own_stability = {checksum: share for checksum, share in stability.items() if checksum in rankings}
-    annotations |= {f"{AnnotationKind.STABILITY} {checksum}": share for checksum, share in own_stability.items()}
-    return json.dumps(annotations, sort_keys=True).encode()
+    own = {key: value for key, value in measured.items() if key.partition(" ")[2] in rankings}
+    return json.dumps(annotations | own, sort_keys=True).encode()
 
 
 def parse_and_check_annotations(text: bytes) -> dict[str, Any]:
@@ -142,7 +155,7 @@ def _is_valid_annotation(kind: str, subject: str, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None
     if kind == AnnotationKind.ENTRY:
         return read_plan_entry(value).key == subject
-    if kind == AnnotationKind.STABILITY:
+    if kind in (AnnotationKind.STABILITY, AnnotationKind.TIES, AnnotationKind.LARGEST_CLASS):
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == AnnotationKind.PASSES:
         counts = isinstance(value, list) and len(value) == 2 and all(type(count) in (int, float) for count in value)

@@ -240,12 +240,13 @@ _ROWS_PER_STATEMENT = 500
 def export_results(
     store: ResultsStore,
     path: Path,
-    stability_by_rankings: Mapping[str, float] = {},
+    measured: Mapping[str, Any] = {},
     keys: Collection[str] | None = None,
 ) -> int:
     """Write all results of a store, or the results with these keys, to a new Parquet file; return the number of rows.
 
-    `stability_by_rankings` is a dict from checksums of rankings to prediction stability.
+    `measured` has annotations of rankings that an older version did not record in the database
+    (`RankingsStore.read_annotations`).
     """
     with store.database.begin_read() as connection:
         rows = connection.execute(select(results).order_by("key"))
@@ -257,7 +258,7 @@ def export_results(
     suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
     notes = {
         IMAGE_SOURCES: encode_canonically(plain_sources).encode(),
-        ANNOTATIONS: export_annotations(store.database, exported, stability_by_rankings),
+        ANNOTATIONS: export_annotations(store.database, exported, measured),
     }
     if suites:
         notes[SUITES] = encode_canonically([convert_user_suite_to_record(suite) for suite in suites]).encode()

@@ -37,6 +37,7 @@ from roarbench.common.files import (
 )
 from roarbench.common.identity import hash_value
 from roarbench.compute.ranking import Layout
+from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.ranking_files import (
     FORMAT,
     MANIFEST,
@@ -77,6 +78,7 @@ class Rankings:
     # share of noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy copies,
     # or if the share is not recorded
     prediction_stability: float | None = None
+    tied_share: float | None = None  # mean share of tied features per map, in [0, 1]; None if not recorded
     passes: tuple[float, float] | None = None  # counted forward and backward passes per image; None if not recorded
 
 
@@ -96,23 +98,17 @@ class RankingsStore:
         manifests = sorted(self.root.glob(f"*/*/*/{MANIFEST}"))
         return [path.parent for path in manifests if load_rankings_checksum(path) == rankings_checksum]
 
-    def read_prediction_stability(self) -> dict[str, float]:
-        """Return a dict from checksums of finished rankings to prediction stability, for rankings that record it."""
-        return self._read_shares("kept", "copies")
-
-    def read_tied_shares(self) -> dict[str, float]:
-        """Return a dict from checksums of finished rankings to the recorded mean share of tied features per map."""
-        return self._read_shares("ties", "images")
-
-    def _read_shares(self, numerator: str, denominator: str) -> dict[str, float]:
-        shares = {}
+    def read_annotations(self) -> dict[str, float]:
+        """Return the recorded prediction stability and shares of ties of all finished rankings, as annotations."""
+        annotations = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             # a damaged manifest has no share
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
-                if (share := compute_share(manifest["files"], numerator, denominator)) is not None:
-                    shares[extract_rankings_checksum(manifest)] = share
-        return shares
+                for kind, denominator in ((AnnotationKind.STABILITY, "copies"), (AnnotationKind.TIES, "images")):
+                    if (share := compute_share(manifest["files"], kind, denominator)) is not None:
+                        annotations[f"{kind} {extract_rankings_checksum(manifest)}"] = share
+        return annotations
 
     @contextmanager
     def lock_batches(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
@@ -219,8 +215,10 @@ class RankingsStore:
         seconds = sum(times) if all(times) else None
         weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
         prediction_stability = compute_share(files, "kept", "copies")
-        passes = compute_passes_per_image(files)
-        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability, passes)
+        ties, passes = compute_share(files, "ties", "images"), compute_passes_per_image(files)
+        return Rankings(
+            folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability, ties, passes
+        )
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""

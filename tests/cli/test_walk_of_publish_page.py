@@ -73,9 +73,12 @@ def shell(working_folder, monkeypatch):
     return run
 
 
+def read_table(shell, store):
+    return json.loads(shell(f"table --suite pics --protocol roar --format json {store}"))
+
+
 def read_places(shell, store):
-    rows = json.loads(shell(f"table --suite pics --protocol roar --format json {store}"))["rows"]
-    return {row["estimator"]: row["place_low"] for row in rows}
+    return {row["estimator"]: row["place_low"] for row in read_table(shell, store)["rows"]}
 
 
 def publish(shell, row, store):
@@ -113,6 +116,11 @@ def test_row_of_another_processor_is_published_ranked_and_reproduced(shell, work
     shell(f"import results {reviewer}")
     places = read_places(shell, reviewer)
     assert places.keys() == {"random", "grad", "input-x-grad"} and None not in places.values()
+    # the digits that the author cites, and what doubts need to know, travel with the rows
+    tables = [read_table(shell, store) for store in (author, reviewer)]
+    assert tables[0]["hash"] == tables[1]["hash"]
+    assert tables[0]["chance"] == tables[1]["chance"] == 0.5
+    assert "3 references" in shell(f"table --suite pics --protocol roar --notes {reviewer}")
     listed = shell(f"runs --suite pics --estimators input-x-grad {reviewer}")
     for protocol in ("roar", "own-network"):
         key = re.findall(rf"(?m)^(\w+) +done +{protocol} input-x-grad", listed)[-1]

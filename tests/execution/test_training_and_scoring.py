@@ -156,6 +156,17 @@ def make_run(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
     return replace(found, cell=cell, seed=seed)
 
 
+def test_results_carry_what_doubts_need_to_know_of_maps_and_images(work):
+    """A database is read without the folder of its rankings: ties were known to that folder alone."""
+    counts = np.bincount(work.images.test.labels)
+    for name in ("grad", "random"):
+        files = open_rankings(work, name).files.values()
+        ties = sum(file["ties"] for file in files) / (TRAIN + TEST)
+        annotations = training_and_scoring.execute_run(work, run := make_run(work, name)).annotations
+        expected = {f"largest-class {run.data}": counts.max() / TEST}
+        assert annotations == expected | {f"ties {open_rankings(work, name).checksum}": ties}
+
+
 def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
     run = make_run(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step

@@ -116,6 +116,10 @@ def test_table_hash_depends_only_on_its_correctness_bits(whole):
     assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
     assert not set(before) & set(hashes(flipped(ScoredNetwork.IMAGES)))
     assert before == hashes(flipped(ScoredNetwork.NONE))
+    # the headline protocol and the accuracies of explained networks depend on what else a store holds
+    assert hashes(remove_rows(whole, retrain=ScoredNetwork.NONE).results) == before
+    scored = replace(whole, references={0: next(iter(whole.results.values()))})
+    assert make_table(scored, "roar").runs_hash == before[0]
     table = make_table(whole, "roar")
     assert all(before[0] in text for text in (render(table, "csv"), render_words(table)))
 
@@ -168,7 +172,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
         store_submission(here.database, ENTRY)
         replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.CONSTANT])
         replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
-        export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
+        export_results(here, tmp_path / "told.parquet", {"kept var-grad": 0.5, "ties var-grad": 0.75})
         import_results(there, tmp_path / "told.parquet")
         (found,) = make_table(seen(here), protocol.name).list_doubts(ENTRY.id, Shown.NAME)
         assert (found.sentence, found.sign) == (f"{NETWORK}.", "(!!)")
@@ -179,6 +183,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
         assert dagger in text and IMPORTED in text and "two networks with other weights" in text, style
     flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
+    assert "75% of the features in its maps have the same value" in flags["var-grad"]
     assert all(IMPORTED in flag for flag in flags.values())
     assert f"(!!) {ENTRY.id}: {NETWORK}." in list_lines_below_panel(compute_validity_panel(shown))
     said = write_all_notes(table, signs=False)  # rows of the board have no sign

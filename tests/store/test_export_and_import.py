@@ -136,7 +136,7 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     store_image_sources(store.database, [photos, replace(photos, data="07e4")])
     store_or_replace_suite(store.database, own := read_suite(write_suite(tmp_path)))
     path = tmp_path / "file.parquet"
-    assert export_results(store, path, {"7a4c": 0.75}, keys={noted.run.key}) == 1
+    assert export_results(store, path, {"kept 7a4c": 0.75}, keys={noted.run.key}) == 1
     assert len(mask) < path.stat().st_size < 1.5 * len(mask)
     assert import_results(second, path).new == {noted.run.key}
     keys = {noted.run.key, other.run.key}
@@ -152,6 +152,23 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     export_results(store, tmp_path / "more.parquet", keys={placed.key})
     import_results(second, tmp_path / "more.parquet")
     assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
+
+
+def test_values_measured_here_replace_those_that_an_import_claimed(store, second, tmp_path):
+    """An imported count of passes, stored before the own maps were made, was shown as measured here."""
+    foreign, own = (replace(make_result(make_run(seed=seed)), rankings="1") for seed in range(2))
+    kinds = {AnnotationKind.TIES: (0.0, 0.75), AnnotationKind.STABILITY: (1.0, 0.5)}
+    kinds |= {AnnotationKind.PASSES: ([1.0, 1.0], [50.0, 1.0])}
+    claimed, measured = ({f"{kind} 1": pair[i] for kind, pair in kinds.items()} for i in range(2))
+    second.add_results([foreign], annotations=claimed | {f"{AnnotationKind.LARGEST_CLASS} da7a": 0.5})
+    moved(second, store, tmp_path)
+    store.add_results([own], annotations=measured | {f"{AnnotationKind.LARGEST_CLASS} da7a": 0.9})
+    for kind, pair in kinds.items():
+        assert read_annotations(store.database, kind, {"1"}) == {"1": pair[1]}
+    assert read_annotations(store.database, AnnotationKind.LARGEST_CLASS, {"da7a"}) == {"da7a": 0.9}
+    (tmp_path / "file.parquet").unlink()
+    moved(second, store, tmp_path)
+    assert read_annotations(store.database, AnnotationKind.TIES, {"1"}) == {"1": 0.75}
 
 
 def test_rows_and_suites_of_removed_protocols_stay_and_are_named(store, second, tmp_path, call):

@@ -129,7 +129,7 @@ def test_provenance_of_overlapping_parts_counts_each_image_once(sealed, tmp_path
     found = other.open(SPEC)
     assert [made["precision"] for made in found.files[Split.TRAIN]["made"]] == ["bf16", "float32"]
     assert found.prediction_stability == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
-    assert other.read_prediction_stability() == {found.checksum: found.prediction_stability}
+    assert other.read_annotations() == {f"kept {found.checksum}": found.prediction_stability}
     assert found.weights == "a" * 64
     assert found.checksum == sealed.open(SPEC).checksum  # provenance enters no checksum
 
