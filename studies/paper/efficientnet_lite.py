@@ -1,4 +1,4 @@
-"""Build EfficientNet-Lite networks for Google's converted weights: `pip install efficientnet-lite-pytorch`."""
+"""EfficientNet-Lite as Google's weights were converted: `pip install efficientnet-lite-pytorch`."""
 
 from efficientnet_lite_pytorch import EfficientNet
 from torch import nn
