@@ -1,8 +1,9 @@
 """List the images of a user's record with their classes, and read the stored bytes of some of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,10 @@ class UserImages:
         """Return whether reading all images would take minutes, as the files of a parquet folder are large."""
         files = {group.file for raw in self.splits.values() for group in raw.groups if not isinstance(group, FileGroup)}
         return sum(file.stat().st_size for file in files) > LARGE_FILES
+
+    def select_subset(self, limit: int) -> Self:
+        """Return the images that a suite decodes if at most `limit` images per split are wanted."""
+        return replace(self, splits={split: raw.select_subset(limit) for split, raw in self.splits.items()})
 
     def name_image(self, split: Split, position: int) -> str:
         """Name the image at a position of a split: its path below the record's folder, or its row in the split."""

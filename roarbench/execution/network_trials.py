@@ -32,6 +32,8 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
+from roarbench.datasets.similar_images import describe_similar_images
+from roarbench.datasets.user_images import list_user_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
@@ -242,7 +244,10 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.image_counts.values()))
         with TemporaryDirectory() as folder:
-            trials = tune_peak_learning_rate(suite, decode_dataset(record, Path(folder), limit=limit))
+            images = decode_dataset(record, Path(folder), limit=limit)
+            if similar := describe_similar_images(images, list_user_images(record).select_subset(limit).name_image):
+                say(f"warning: {similar}")
+            trials = tune_peak_learning_rate(suite, images)
     except CallerError as error:
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text

@@ -23,6 +23,7 @@ from roarbench.common.text import wrap_lines
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
+from roarbench.datasets.similar_images import describe_similar_images
 from roarbench.datasets.undecoded_splits import describe_class_order
 from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
@@ -177,6 +178,8 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))
+    if display.has_decoded and (similar := describe_similar_images(images)):
+        lines.append(f"warning: {similar}")
     lacking = record.classes - len(np.unique(images.train.labels))
     if lacking and not record.test_only:
         lines.append(f"{lacking:,} of {record.classes:,} classes have no training image")
