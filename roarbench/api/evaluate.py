@@ -27,7 +27,7 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import DRAWING, build_network
-from roarbench.compute.ranking import convert_to_smallest_float
+from roarbench.compute.ranking import convert_to_smallest_float, have_byte_values
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -42,7 +42,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.limits_and_faults import Refusal
+from roarbench.submissions.limits_and_faults import BYTE_VALUES, Refusal
 from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
@@ -54,6 +54,7 @@ from roarbench.submissions.submission_file import Submission, parse_submission, 
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial
+_TESTED_FOR_BYTES = 16  # maps of an array
 _NOISE_TARGETS = (0, 1, 1, 0)  # maps that are grouped or sorted by target come back at other places, or in reverse
 MapsBySplit = dict[Split, list[NDArray[Any]]]  # by split, one array per explained network, float32 or float64
 _IMAGES_PER_BATCH = 512
@@ -180,6 +181,8 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
+    elif have_byte_values(maps.numpy()):
+        warn_caller(f"the maps of {submission.name} have {BYTE_VALUES}")
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
@@ -304,6 +307,8 @@ def _read_map_array(name: str, array: Any) -> NDArray[Any]:
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     if not np.isfinite(values).all():  # report this before any network is trained
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
+    if have_byte_values(values[:_TESTED_FOR_BYTES]):
+        warn_caller(f"the maps of {name} have {BYTE_VALUES}")
     return convert_to_smallest_float(drop_channel_axis(values))
 
 

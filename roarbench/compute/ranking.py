@@ -30,6 +30,7 @@ TIE_RULE = (  # stored rankings are identified by this text, too; a change of `d
 # map and other target. No result depends on this overlap, and another counter would change the rankings of version 1
 _TIE_STREAM = (0, 0, 0, 1)
 _SMALLEST_NORMAL_BITS = 0x00800000  # of float32
+_MASK_VALUES, _BYTE_VALUES, _BYTE_ROUNDING = 16, 256, 1e-3  # maps of at most 16 values are masks or votes
 
 
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
@@ -92,6 +93,25 @@ def convert_to_smallest_float(maps: NDArray[Any]) -> NDArray[Any]:
 
 def _count_distinct(rows: NDArray[Any]) -> list[int]:
     return [len(np.unique(row)) for row in rows]
+
+
+def have_byte_values(maps: NDArray[Any]) -> bool:
+    """Return whether all maps (n, …) look like bytes: 17 to 256 different values, all whole numbers or 255ths.
+
+    A cast to uint8 merges small differences and wraps negative values around. Importances of few features, and ranks,
+    which are whole numbers but all different, are no bytes.
+    """
+    if not len(maps):
+        return False
+    distinct = [np.unique(row) for row in maps.reshape(len(maps), -1)]
+    few = all(_MASK_VALUES < len(values) <= min(_BYTE_VALUES, maps[0].size // 2) for values in distinct)
+    return few and any(all(_are_bytes(values * scale) for values in distinct) for scale in (1.0, 255.0))
+
+
+def _are_bytes(distinct: NDArray[Any]) -> bool:
+    whole = np.rint(distinct)
+    is_close = bool((np.abs(distinct - whole) < _BYTE_ROUNDING).all() and np.abs(whole).max() < _BYTE_VALUES)
+    return is_close and len(np.unique(whole)) == len(distinct)  # maps of tiny numbers are close to 0, and no bytes
 
 
 @cache

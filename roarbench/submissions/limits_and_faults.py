@@ -46,6 +46,13 @@ MAX_LINE = 189  # maximum characters of a refusal; the terminal shows 200 with t
 _MAX_TRACE = 4000  # maximum characters of a traceback
 
 
+# description of maps that `compute.ranking.have_byte_values` recognises
+BYTE_VALUES = (
+    "at most 256 different values, as after a cast to bytes: equal features are ranked at random, and negative values "
+    "have wrapped around if they were cast; use floats"
+)
+
+
 class SubmissionFault(StrEnum):
     """Kind of a submission's fault."""
 
@@ -90,6 +97,7 @@ class ValidationFinding(StrEnum):
     NETWORK = "ignores the network"
     CLASS = "ignores the class"
     CONSTANT = "has maps that are the same everywhere"
+    BYTES = "has maps of bytes"
 
     @property
     def description(self) -> str:
@@ -101,6 +109,7 @@ _FINDING_DESCRIPTIONS = {
     ValidationFinding.NETWORK: "two networks with other weights than the suite's have the same map",
     ValidationFinding.CLASS: "two classes have the same map",
     ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
+    ValidationFinding.BYTES: f"the maps have {BYTE_VALUES}",
 }
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
+from roarbench.compute.ranking import have_byte_values
 from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
@@ -241,6 +242,8 @@ def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> 
         findings.append(ValidationFinding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
         findings.append(ValidationFinding.CONSTANT)
+    if have_byte_values(first.numpy()):
+        findings.append(ValidationFinding.BYTES)
     return findings
 
 

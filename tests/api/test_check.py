@@ -278,6 +278,17 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
         rb.own_network_gain(networks, images, maps, levels=(0.5,))
 
 
+def test_check_warns_of_maps_cast_to_bytes(networks, images):
+    def cast(model, inputs, targets):
+        maps = gradient(model, inputs, targets)
+        return (maps / maps.abs().amax((1, 2, 3), keepdim=True) * 20).to(torch.int32).to(torch.uint8)
+
+    array = cast(networks[0], images, networks[0](images).argmax(1)).numpy()
+    for explainer in (cast, array):
+        with pytest.warns(UserWarning, match="the maps of mine have at most 256 different values"):
+            rb.check(networks[0], images, networks[0](images).argmax(1), {"mine": explainer}, levels=(0.5,))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -3,9 +3,11 @@
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from captum.attr import Saliency
@@ -149,6 +151,17 @@ def test_evaluate_rejects_unusable_functions_and_maps_before_storing(suite, give
     monkeypatch.setattr("roarbench.api.evaluate.check_and_store_submissions", None)
     with pytest.raises(roarbench.CallerError, match=words):
         roarbench.evaluate(suite, {"saved": given}, protocol=protocol, quiet=True)
+
+
+def give_bytes(model, inputs, targets):
+    return (inputs * 20).long().float()
+
+
+def test_evaluate_warns_of_maps_of_bytes(suite):
+    array = np.random.default_rng(0).integers(0, 256, (3, 3, 16, 16), np.uint8)
+    for given in (give_bytes, [array, array]):  # two sets of maps are refused later
+        with pytest.warns(UserWarning, match="the maps of mine have at most 256"), suppress(roarbench.CallerError):
+            roarbench.evaluate(suite, {"mine": given, "and": "no estimator"}, quiet=True)
 
 
 def test_evaluate_rejects_function_without_name_and_swapped_arguments(suite):

@@ -19,6 +19,7 @@ from roarbench.compute.ranking import (
     count_removed,
     draw_tie_order,
     find_removed_bits,
+    have_byte_values,
     rank,
 )
 from tests.helpers.slow_pipeline import features_of, ranking
@@ -193,3 +194,27 @@ def test_rank_to_bit_planes_reports_largest_share_of_tied_features(case):
         both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
         found = rank_to_bit_planes(both, np.arange(2), Layout((3, 2, 2), unit, PAPER_LEVELS))
         assert found.tied == [pytest.approx(share), 1.0]
+
+
+_MAPS = np.random.default_rng(0).standard_normal((3, 3, 12, 12)).astype(np.float32)
+_LARGEST = np.abs(_MAPS).max()
+BYTES = {
+    "cast to uint8": ((_MAPS / _LARGEST * 255).astype(np.int32).astype(np.uint8), True),
+    "cast and back": ((_MAPS / _LARGEST * 255).astype(np.int32).astype(np.uint8).astype(np.float32) / 255, True),
+    "cast to int8": ((_MAPS / _LARGEST * 127).astype(np.int8), True),
+    "0 and 1": (_MAPS > 0, False),
+    "floats": (_MAPS, False),
+    "floats near 0": (_MAPS * 1e-6, False),
+    "blocks of equal floats": (_MAPS[..., ::4, ::4].repeat(4, 2).repeat(4, 3), False),
+    "blocks near 0": (1e-5 * _MAPS[..., ::4, ::4].repeat(4, 2).repeat(4, 3), False),
+    "ranks": (_MAPS.reshape(3, -1).argsort(1).argsort(1), False),
+    "ranks of a table": (np.array([[3, 1, 0, 2, 4]] * 4), False),
+    "constant": (np.zeros((2, 3, 8, 8)), False),
+    "no map": (np.zeros((0, 3, 8, 8)), False),
+}
+
+
+@pytest.mark.parametrize("kind", BYTES)
+def test_maps_of_bytes_are_recognised(kind):
+    maps, expected = BYTES[kind]
+    assert have_byte_values(np.asarray(maps, np.float32)) is expected

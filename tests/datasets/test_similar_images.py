@@ -46,7 +46,7 @@ COPIES = {
     "turned": lambda pixels: np.rot90(pixels, 1, (1, 2)),
     "turned and mirrored": lambda pixels: np.rot90(pixels, 3, (1, 2))[..., ::-1],
     "darker": lambda pixels: (pixels * 0.7).astype(np.uint8),
-    "noisy": lambda pixels: np.clip(pixels + np.random.default_rng(0).normal(0, 8, pixels.shape), 0, 255).astype("uint8"),
+    "noisy": lambda pixels: (pixels + np.random.default_rng(0).normal(0, 8, pixels.shape)).clip(0, 255).astype("u1"),
 }
 
 
@@ -70,6 +70,8 @@ def test_images_of_one_colour_and_of_one_shape_in_other_colours_are_not_alike():
     noise = np.random.default_rng(0).integers(0, 9, (40, 3, 40, 40), np.uint8)
     noise[:, 0] += 180  # textures of one colour
     assert describe_similar_images(make_data(noise[:30], noise[30:])) == ""
+    flat = np.broadcast_to(np.linspace(100, 105, 40).astype(np.uint8), (4, 3, 40, 40))  # all equal, nearly one colour
+    assert describe_similar_images(make_data(flat, flat)) == ""
     ball = np.zeros((2, 3, 40, 40), np.uint8)
     ball[0, 0, 10:20, 5:15] = ball[1, 2, 10:20, 5:15] = 200  # red and blue
     assert describe_similar_images(make_data(ball[:1], ball[1:])) == ""

@@ -172,3 +172,6 @@ def test_validation_warns_about_uninformative_maps():
     assert "network" in _find_warnings(first, other, first)[0]
     assert "class" in _find_warnings(first, first, other)[0]
     assert "same everywhere" in _find_warnings(first * 0, other, other)[0]
+    large = draw_map(6, 40, 40, seed=0)
+    cast = (large / large.abs().max() * 255).to(torch.int32).to(torch.uint8).float()  # negative values wrap
+    assert _find_warnings(cast, large, large)[0].description.startswith("the maps have at most 256 different values")
