@@ -20,22 +20,22 @@ from roarbench.stats.variance_components import VarianceComponents, estimate_var
 from roarbench.store.run_result import RunResult, unpack_correctness
 
 
-def collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
-    """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
+def collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
+    """Return the correctness of all rows of a protocol, unit and fill; without levels if the suite lacks these.
 
-    The default fill is the fill of the protocol's tables. For a protocol derived from two others, the result is the
-    correctness of the first protocol, for the rows, levels and seeds that both protocols have.
+    Own-network gain compares networks, not their correctness, so its rows have levels and no cells. The default fill is
+    the fill of the protocol's tables. For a protocol derived from two others, the result is the correctness of the
+    first protocol, for the rows, levels and seeds that both protocols have.
     """
     return _collect_correctness(results, protocol, unit, fill or results.suite.find_fill(protocol))
 
 
 @lru_cache(64)  # a protocol's judge, its variances and the claims read the same correctness
-def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
+def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness:
     parts = protocol.computed_from or (protocol,)
-    levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)[1]
-    if not levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
-        return None
-    empty = make_empty_correctness(results, protocol, unit, fill)
+    empty = _list_rows_and_levels(results, protocol, unit, fill)
+    if not empty.levels or protocol.scores_all_network_pairs:
+        return empty
     own, other = (results.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
     if protocol.computed_from:
         both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
@@ -52,7 +52,7 @@ def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, 
     return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
 
 
-def make_empty_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
+def _list_rows_and_levels(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness:
     """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
     rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
     records = {name: find_estimator(name) for name in rows}
@@ -75,7 +75,7 @@ def estimate_variance(results: SuiteResults, protocol: Protocol, fill: str = "")
     Returns None if the variance is unknown. Results of other protocols and fills are not used, because their networks
     are trained on other images.
     """
-    by_unit = [scores for unit in Unit if (scores := collect_correctness(results, protocol, unit, fill))]
+    by_unit = [scores for unit in Unit if (scores := collect_correctness(results, protocol, unit, fill)).correct]
     return select_variance_components(
         protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
     )

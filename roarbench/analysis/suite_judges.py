@@ -4,24 +4,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from roarbench.analysis.correctness_of_suite import (
-    collect_correctness,
-    estimate_variance,
-    make_empty_correctness,
-)
+from roarbench.analysis.correctness_of_suite import collect_correctness, estimate_variance
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.gains import compute_areas_between_lerf_and_morf
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import JudgedGain
 from roarbench.stats.verdicts import Comparison
-
-_NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +106,9 @@ class SuiteJudges:
         return self._judges[key]
 
     def _judge(self, protocol: Protocol, unit: Unit, fill: str, levels: Collection[float]) -> Judge:
-        own_network = protocol.scores_all_network_pairs  # correctness per image then has no meaning
-        read = make_empty_correctness if own_network else collect_correctness
-        scores = read(self.suite_results, protocol, unit, fill) or _NOTHING
+        scores = collect_correctness(self.suite_results, protocol, unit, fill)
         scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-        if own_network:
+        if protocol.scores_all_network_pairs:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
             sums = {name: passes and sum(passes) for name, passes in counted.items()}
@@ -147,12 +139,10 @@ class SuiteJudges:
         one, other = (self.judge(protocol, self.unit) for protocol in (morf, lerf))
         covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)
-        if not levels:
-            return replace(one, scores=_NOTHING, areas={}, covers=covers)
         mixed = one.scores.inconsistent | other.scores.inconsistent
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
         measured = ((one.scores, one.cells), (other.scores, other.cells))
-        areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed)
+        areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed) if levels else {}
         return replace(one, scores=scores, areas=areas, covers=covers)
 
 

@@ -267,7 +267,7 @@ def compute_mean_accuracies(
 ) -> dict[str, dict[float, float]]:
     """Return the accuracy curves of a suite's consistent rows, by row; empty if networks are at chance."""
     scores = collect_correctness(suite_results, protocol, unit)
-    if suite_results.at_chance_warning or scores is None or UNTOUCHED not in scores.correct:
+    if suite_results.at_chance_warning or UNTOUCHED not in scores.correct:
         return {}
     clean = float(scores.correct[UNTOUCHED].mean())
     curves: dict[str, dict[float, float]] = {}

@@ -148,8 +148,6 @@ class DataSet:
     def masks_alone(self) -> dict[str, float]:
         """Return the accuracy, in percent, of networks trained on a row's masks alone."""
         correctness = collect_correctness(self.results, MASK_ONLY, Unit.SCALAR)
-        if correctness is None:
-            return {}
         return {name: 100 * float(bits.mean()) for (name, t), bits in correctness.correct.items() if t == HIGH}
 
     @cached_property

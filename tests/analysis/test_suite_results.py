@@ -90,8 +90,9 @@ def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit,
 
 
 def test_collect_correctness_names_explained_networks(whole, draws):
-    assert collect_correctness(whole, KAR, Unit.PIXEL) is draws.make_board(KAR, Unit.PIXEL) is None
-    assert collect_correctness(whole, ROAR, Unit.SCALAR, fill="blur") is None
+    assert draws.make_board(KAR, Unit.PIXEL) is None
+    lacking = collect_correctness(whole, KAR, Unit.PIXEL), collect_correctness(whole, ROAR, Unit.SCALAR, fill="blur")
+    assert [(scores.levels, scores.correct) for scores in lacking] == [((), {})] * 2
     scores = collect_correctness(whole, ROAR, Unit.SCALAR)
     names = {name for name, _ in scores.references}
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
