@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageOps
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import CallerError
@@ -20,10 +21,11 @@ from roarbench.execution.network_trials import (
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_template import write_new_suite_file
 from roarbench.plan.suites import read_suite
-from tests.helpers.image_files import TEXT, write_pictures, write_suite
+from tests.helpers.image_files import TEXT, write_pictures, write_suite, write_table
 
 NET = """
 import torch
+from PIL import Image, ImageOps
 from torch import nn
 
 def relu(classes, channels, size, between=nn.ReLU):
@@ -221,6 +223,16 @@ def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
     assert "not 0.05, which does about as well" in found.line
 
 
+def write_copies(folder):
+    """Write photographs with mirrored copies as test images."""
+    for path in sorted(write_pictures(folder / "train").glob("*/*.png")):
+        copy = folder / "test" / path.parent.name / f"{path.stem}.bmp"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with Image.open(path) as image:
+            ImageOps.mirror(image).save(copy)
+    return folder
+
+
 def write_suite_for_network(tmp_path, network, said):
     (tmp_path / "net.py").write_text(network)
     tune = partial(insert_tuned_learning_rate, say=said.append)
@@ -237,6 +249,18 @@ def test_new_suite_file_has_tuned_peak_and_full_sides(working_folder):
     assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of at most 100 steps on ")
     assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
+
+
+@pytest.mark.parametrize("write", [write_table, write_copies])
+def test_trials_of_each_kind_of_data_name_copies_in_both_splits(working_folder, write):
+    """A table is tried, too, although its rows are not compared as images."""
+    said = []
+    write_new_suite_file(
+        write(working_folder / "rows.csv"), tune_recipe=partial(insert_tuned_learning_rate, say=said.append)
+    )
+    assert said[-1].startswith(("peak = ", "warning: the network stays near chance"))
+    similar = [line for line in said if "compared test images look like a training image, such as 'test/blue/" in line]
+    assert len(similar) == (write is write_copies)
 
 
 def write_suite_without_signal(folder):
