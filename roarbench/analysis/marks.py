@@ -54,9 +54,9 @@ def grade_shares_of_gain(judges: SuiteJudges, name: str) -> tuple[Mark, ...]:
     Random, shares of its gain are unknown.
     """
     roar = judges.roar
-    own = roar.areas.get(name)
-    weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
-    weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
+    own = roar.gains.get(name)
+    weaker = {kind: roar.gains.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
+    weaker[BLURRED_MAP] = roar.gains.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
     marks = [_grade_share(judges, kind, other, own) for kind, other in weaker.items() if own and other]
     at = name, judges.highest_level_shared_with_mask_only
     alone, images = (judge.cells.get(at) for judge in (judges.mask_only, roar))

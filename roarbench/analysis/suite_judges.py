@@ -143,7 +143,7 @@ class SuiteJudges:
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
         measured = ((one.scores, one.cells), (other.scores, other.cells))
         areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed) if levels else {}
-        return replace(one, scores=scores, areas=areas, covers=covers)
+        return replace(one, scores=scores, gains=areas, covers=covers)
 
 
 def judge_suite(suite_results: SuiteResults, unit: Unit | None = None) -> SuiteJudges:

@@ -288,7 +288,7 @@ def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
         if name == HALF:
             clean = roar.cells.get(UNTOUCHED)
             return clean and clean.scale(0.5)
-        return roar.cells.get((name, t)) if t else roar.areas.get(name)
+        return roar.cells.get((name, t)) if t else roar.gains.get(name)
 
     retrained, unretrained = (
         {results.suite.dataset: compute_mean_accuracies(results, protocol, judges.unit)} for protocol in (ROAR, MORF)

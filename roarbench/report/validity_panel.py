@@ -66,7 +66,7 @@ def compute_validity_panel(suite_results: SuiteResults) -> ValidityPanel:
 
 
 def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> Agreement | None:
-    one, two = ({name: judge.areas[name] for name in rows if name in judge.areas} for judge in (main, other))
+    one, two = ({name: judge.gains[name] for name in rows if name in judge.gains} for judge in (main, other))
     agreement = compute_agreement(one, two)
     if agreement is None or (main.has_intervals and other.has_intervals):
         return agreement
@@ -161,7 +161,7 @@ def _list_twin_columns(panel: ValidityPanel) -> Columns:
     for kind in _KINDS:
         twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in panel.names}
         if not {*twins.values()}.isdisjoint(main.scores.estimators):
-            gains = [Estimate(main.estimate_area(twin).value) for twin in twins.values()]
+            gains = [Estimate(main.estimate_gain(twin).value) for twin in twins.values()]
             columns[kind] = list(map(format_interval, gains))
             columns[f"Δ {kind}"] = [format_interval(main.estimate(main.subtract_gain(*pair))) for pair in twins.items()]
     return columns
@@ -178,7 +178,7 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     }
     columns |= {heading: judges for heading, judges in gaps.items() if judges.levels}
     return {
-        heading: [format_interval(judges.estimate_area(name)) for name in panel.names]
+        heading: [format_interval(judges.estimate_gain(name)) for name in panel.names]
         for heading, judges in columns.items()
     }
 

@@ -46,8 +46,9 @@ class Judge:
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
-    # gains, or areas between MoRF and LeRF curves, by estimator; in accuracy points, or points of kept predictions
-    areas: Mapping[str, Contrast]
+    # by estimator; for `SuiteJudges.lerf_morf_gap_retrained`, areas between curves. In accuracy points, or points of
+    # kept predictions
+    gains: Mapping[str, Contrast]
     covers: IntervalScope
     # differences of correctness under a row's masks and under other masks, if `scores` has them; else accuracies
     paired_cells: Quantities
@@ -83,10 +84,10 @@ class Judge:
         passes: Mapping[str, float | None],
     ) -> Self:
         """Compute own-network gains of kept predictions; `scores` has rows and levels, and no cells."""
-        gains = compute_own_network_gains(kept, protocol.order)
-        areas = {name: own.gain for name, own in gains.items()}
-        cells = measure_cells(scores, None)
-        return cls(scores, protocol, areas, IntervalScope.NETWORKS, cells, None, gains, fixed, passes)
+        own_network = compute_own_network_gains(kept, protocol.order)
+        gains = {name: own.gain for name, own in own_network.items()}
+        covers, no_cells = IntervalScope.NETWORKS, measure_cells(scores, None)
+        return cls(scores, protocol, gains, covers, no_cells, own_network=own_network, fixed=fixed, passes=passes)
 
     @cached_property
     def cells(self) -> Quantities:
@@ -103,7 +104,7 @@ class Judge:
     @cached_property
     def searches(self) -> dict[str, int]:
         """Return the passes of the blind searches that have a gain."""
-        return {name: length for name, length in self.scores.searches.items() if name in self.areas}
+        return {name: length for name, length in self.scores.searches.items() if name in self.gains}
 
     @property
     def has_intervals(self) -> bool:
@@ -114,9 +115,9 @@ class Judge:
         """Return a number, with its interval if there are intervals."""
         return self.estimate_all({"": contrast})[""] if contrast else _MISSING
 
-    def estimate_area(self, estimator: str) -> Estimate:
-        """Return an estimator's gain or area in accuracy points."""
-        return self._area_estimates.get(estimator, _MISSING)
+    def estimate_gain(self, estimator: str) -> Estimate:
+        """Return an estimator's gain in accuracy points."""
+        return self._gain_estimates.get(estimator, _MISSING)
 
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy, or under own-network gain the share of predictions kept under own maps; in [0, 1]."""
@@ -133,17 +134,17 @@ class Judge:
         return {key: Estimate(contrast.value) for key, contrast in contrasts.items()}
 
     @cached_property
-    def _area_estimates(self) -> dict[str, Estimate]:
-        return self.estimate_all(self.areas) | dict.fromkeys(self.fixed, Estimate(0.0))
+    def _gain_estimates(self) -> dict[str, Estimate]:
+        return self.estimate_all(self.gains) | dict.fromkeys(self.fixed, Estimate(0.0))
 
     @cached_property
     def _replication_estimates(self) -> dict[str, Estimate]:
         """Return the gains with intervals for a replication; empty if only images vary."""
         if self.own_network:
-            varying = {name: area for name, area in self.areas.items() if name not in self.fixed}
-            return estimate_all({name: predict_replicated_gain(area) for name, area in varying.items()})
+            varying = {name: gain for name, gain in self.gains.items() if name not in self.fixed}
+            return estimate_all({name: predict_replicated_gain(gain) for name, gain in varying.items()})
         fixed_design = self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES)
-        return {} if fixed_design else estimate_all(self.areas, repeated=True)
+        return {} if fixed_design else estimate_all(self.gains, repeated=True)
 
     @cached_property
     def _accuracy_estimates(self) -> dict[Point, Estimate]:
@@ -174,16 +175,16 @@ class Judge:
         compared = self.columns.get(RANDOM, ()) if self.has_intervals else ()
         networks, images = next(((len(own.kept), own.kept.shape[3]) for own in self.own_network.values()), (0, 0))
         return Board(
-            self.protocol,
-            scores.levels,
-            tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
-            images or scores.images,
-            self.covers,
-            sum(scores.submitted.isdisjoint(pair) for pair in compared),
-            networks or len(scores.explained_networks),
-            POINTS * references.deviation_without_image_noise if references else None,
-            references.rows if references else 0,
-            references.freedom if references else None,
+            protocol=self.protocol,
+            levels=scores.levels,
+            rows=tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
+            images=images or scores.images,
+            covers=self.covers,
+            family=sum(scores.submitted.isdisjoint(pair) for pair in compared),
+            references=networks or len(scores.explained_networks),
+            reference_deviation=POINTS * references.deviation_without_image_noise if references else None,
+            reference_rows=references.rows if references else 0,
+            reference_freedom=references.freedom if references else None,
         )
 
     def _make_row(self, name: str) -> Row:
@@ -206,7 +207,7 @@ class Judge:
             clean=Estimate(1.0) if own else self.estimate_accuracy(*UNTOUCHED),
             accuracies=tuple(self.estimate_accuracy(name, t) for t in levels),
             differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in levels),
-            gain=self.estimate_area(name),
+            gain=self.estimate_gain(name),
             place=self.rank_intervals.get(name),
             check=name in self.scores.checks,
             predicted=self._replication_estimates.get(name, _MISSING),
@@ -232,7 +233,7 @@ class Judge:
     def list_gains(self) -> dict[str, JudgedGain]:
         """Return gains and verdicts of all rows, without the other numbers of `make_board`."""
         return {
-            name: JudgedGain(self.estimate_area(name), self.find_verdict(name), self.count_seeds(name))
+            name: JudgedGain(self.estimate_gain(name), self.find_verdict(name), self.count_seeds(name))
             for name in self.scores.estimators
         }
 
@@ -266,7 +267,7 @@ class Judge:
     def ranked_gains(self) -> dict[str, Contrast]:
         """Return the gains of the rows that have a rank, without checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
-        return {name: self.areas[name] for name in rows if name in self.areas}
+        return {name: self.gains[name] for name in rows if name in self.gains}
 
     @cached_property
     def rank_intervals(self) -> dict[str, RankInterval]:
@@ -289,8 +290,8 @@ class Judge:
     @cached_property
     def _compared_gains(self) -> dict[str, Contrast]:
         zeros = {ZERO, *self.fixed, *((RANDOM,) if self.protocol.random_is_zero else ())}
-        any_area = next(iter(self.areas.values()), None)
-        return {**self.areas, **dict.fromkeys(zeros, any_area.quantities.combine({}))} if any_area else {}
+        any_gain = next(iter(self.gains.values()), None)
+        return {**self.gains, **dict.fromkeys(zeros, any_gain.quantities.combine({}))} if any_gain else {}
 
     @cached_property
     def controls(self) -> tuple[str, ...]:

@@ -62,9 +62,9 @@ def simulate_and_judge(tables: int) -> dict[str, Results]:
         components = variances.estimate_variance_components([scores])
         drawn = draws.draw_resamples(scores, bootstrap, components)
         judge = board.Judge.from_draws(scores, roar, bootstrap, components, drawn)
-        rows = [name for name in judge.areas if name not in CONTROLS]
+        rows = [name for name in judge.gains if name not in CONTROLS]
         return Judged(
-            {name: make_interval(judge.estimate_area(name)) for name in rows},
+            {name: make_interval(judge.estimate_gain(name)) for name in rows},
             {pair: make_interval(judge.estimate_difference(*pair)) for pair in pairwise(rows)},
             make_interval(judge.estimate_accuracy(*untouched)),
             {pair: comparison.verdict for pair, comparison in judge.comparisons.items()},

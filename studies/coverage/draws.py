@@ -93,8 +93,8 @@ def list_rows_of_retraining(judges: SuiteJudges, protocol: Protocol, unit: Unit)
     judge = judges.judge(protocol, unit)
     rows, sign = [], 1 if protocol.order is Order.MORF else -1
     weights = list_trapezoid_weights((0.0, *judge.levels))[1:]
-    halves = estimate_all(judge.areas)
-    for name, area in judge.areas.items():
+    halves = estimate_all(judge.gains)
+    for name, area in judge.gains.items():
         cells = [(sign * w, judge.scores.correct[RANDOM, t]) for w, t in zip(weights, judge.levels, strict=True)]
         cells += [(-sign * w, judge.scores.correct[name, t]) for w, t in zip(weights, judge.levels, strict=True)]
         unit_of_row = lcm(*(Fraction(w, len(bits)).denominator for w, bits in cells))
@@ -112,7 +112,7 @@ def list_rows_of_all_networks(judges: SuiteJudges, protocol: Protocol, unit: Uni
     """Return the own-network gains, with the jackknife variance over networks as a loop over networks."""
     judge = judges.judge(protocol, unit)
     kept = {name: own.kept for name, own in judge.own_network.items() if name not in judge.fixed}
-    gains = {name: judge.areas[name] for name in kept}
+    gains = {name: judge.gains[name] for name in kept}
     rows, sign = [], 1 if protocol.order is Order.MORF else -1
     for name, estimate in estimate_all(gains).items():
         bits = kept[name].astype(np.int64).sum(2)  # (maps, networks, images)

@@ -39,7 +39,7 @@ from studies.page import write_tables
 def judge_table(scores: Correctness) -> Judged:
     """Judge a simulated table of ROAR."""
     judge = Judge.from_scores(scores, ROAR, estimate_variance_components([scores]))
-    areas = {name: area for name, area in judge.areas.items() if name not in CONTROLS}
+    areas = {name: area for name, area in judge.gains.items() if name not in CONTROLS}
     gains, cell = estimate_all(areas), {UNTOUCHED: judge.cells[UNTOUCHED]}
     differences = estimate_all({(one, other): areas[one].subtract(areas[other]) for one, other in pairwise(areas)})
     return Judged(

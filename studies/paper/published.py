@@ -229,7 +229,7 @@ def is_check(name: str) -> bool:
 
 def measure_gains(judges: SuiteJudges, protocol: Protocol) -> dict[str, Contrast]:
     """Measure the gains of estimators, without checks, under a protocol; empty if the suite lacks the protocol."""
-    found = judges.judge(protocol, Unit.SCALAR).areas if judges.suite_results.list_units(protocol) else {}
+    found = judges.judge(protocol, Unit.SCALAR).gains if judges.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}
 
 

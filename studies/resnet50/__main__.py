@@ -49,7 +49,7 @@ def measure_gains(results: SuiteResults, protocol: Protocol) -> Mapping[str, Con
     """Measure the gains of all rows other than Random, controls too; own-network gains of rows with several maps."""
     if protocol is OWN_NETWORK:
         return measure_own_network_gains(results)
-    gains = judge_suite(results).judge(protocol, Unit.SCALAR).areas
+    gains = judge_suite(results).judge(protocol, Unit.SCALAR).gains
     return {name: gain for name, gain in gains.items() if name != "random"}  # all other rows are compared with it
 
 

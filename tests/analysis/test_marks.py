@@ -63,7 +63,7 @@ def test_gains_and_areas_match_scipy_integration(made):
         expected = compute_area_between(
             whole, {"estimator": "random", "unit": unit}, {"estimator": "grad", "unit": unit}
         )
-        assert made.judges_by_unit[unit].estimate_area("grad").value == expected
+        assert made.judges_by_unit[unit].estimate_gain("grad").value == expected
     assert made.judges_by_fill["mean"] is made.main_gains
     twin = compute_area_between(whole, {"estimator": "grad~blurred"}, {"estimator": "grad"})
     assert made.main_gains.subtract_gain("grad", "grad~blurred").value == twin
@@ -75,7 +75,7 @@ def test_gains_and_areas_match_scipy_integration(made):
     ):
         assert drawn.levels == levels
         expected = compute_area_between(whole, lost | {"order": Order.LERF}, lost, levels)
-        assert drawn.estimate_area("var-grad").value == expected
+        assert drawn.estimate_gain("var-grad").value == expected
     above = made.estimate_accuracy_above_masks("grad", 0.9)
     images, masks = (
         compute_mean_accuracy(whole, estimator="grad", t=0.9, retrain=kind)
@@ -166,18 +166,18 @@ def test_missing_cell_gives_empty_estimates(made):
     gone = remove_rows(made.suite_results, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
     drawn = judge_suite(gone).main_gains
     assert drawn.subtract_gain("grad", "grad~blurred") is None
-    assert drawn.estimate_area("grad").value == made.main_gains.estimate_area("grad").value
+    assert drawn.estimate_gain("grad").value == made.main_gains.estimate_gain("grad").value
 
 
 def test_single_seed_has_values_without_intervals_or_warnings():
     made = make_draws(limit_to_one_seed(SUITE), make_leaky_accuracy(0.7))
     for number in (
-        made.main_gains.estimate_area("grad"),
+        made.main_gains.estimate_gain("grad"),
         made.mask_only.estimate_difference_from_counterpart("var-grad", 0.9),
     ):
         assert number.value is not None and number.low is None
     assert list_mark_doubts(made) == []
-    unretrained = made.lerf_morf_gap_unretrained.estimate_area("var-grad")
+    unretrained = made.lerf_morf_gap_unretrained.estimate_gain("var-grad")
     assert unretrained.low is not None, "without training, the interval covers images only"
 
 
@@ -195,9 +195,9 @@ def test_gain_is_computed_separately_for_each_fill():
         return choose_accuracy(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     for fill, gain in (("mean", -4.5), ("zero", 9.0)):
-        assert covers(make_draws(suite, accuracy).judges_by_fill[fill].estimate_area("grad"), gain), fill
+        assert covers(make_draws(suite, accuracy).judges_by_fill[fill].estimate_gain("grad"), gain), fill
     turned = make_draws(replace(suite, blocks=suite.blocks[::-1]), accuracy)
-    assert covers(turned.main_gains.estimate_area("grad"), 9.0)  # tables use the fill of the first block
+    assert covers(turned.main_gains.estimate_gain("grad"), 9.0)  # tables use the fill of the first block
 
 
 def test_smoothness_uses_morf_rows_of_scalar_rankings():

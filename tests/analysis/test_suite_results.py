@@ -303,4 +303,4 @@ def test_compare_rows_uses_the_predictions_of_the_board(monkeypatch):
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
     assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
     assert unpack.call_count == 0
-    assert draws.main_gains.estimate_area("gb").value == gains["gb"]  # `diagnose` shows the gains of the main protocol
+    assert draws.main_gains.estimate_gain("gb").value == gains["gb"]  # `diagnose` shows the gains of the main protocol

@@ -267,7 +267,7 @@ def test_compare_rows_subtracts_0_where_random_gain_is_0_by_construction(monkeyp
     rows = ("random", "sobel", "random-blurred", "grad")
     results = make_suite_results(replace(SUITE, blocks=(Block(SHOWN["matched"], rows, LEVELS, seeds=2),)))
     draws = judge_suite(results)
-    gains = {name: area.value for name, area in draws.main_gains.areas.items()}
+    gains = {name: area.value for name, area in draws.main_gains.gains.items()}
     assert gains["random"] != 0
     compared = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
     monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance

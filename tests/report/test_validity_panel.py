@@ -58,10 +58,10 @@ def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed, hence no interval
-    assert areas[gaps[0]] == f"{made.suite_judges.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
+    assert areas[gaps[0]] == f"{made.suite_judges.lerf_morf_gap_retrained.estimate_gain('grad').value:+.1f}"
     gains = made.suite_judges.main_gains
     twins = find_cells(made, "Twins", "grad")
-    assert twins["blurred"] == f"{gains.estimate_area('grad~blurred').value:+.1f}"
+    assert twins["blurred"] == f"{gains.estimate_gain('grad~blurred').value:+.1f}"
     assert twins["Δ blurred"].startswith(f"{gains.subtract_gain('grad', 'grad~blurred').value:+.1f} [")
     assert set(find_cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
     monkeypatch.setattr(Judge, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))

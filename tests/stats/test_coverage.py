@@ -131,10 +131,10 @@ def test_intervals_of_a_single_row_are_those_of_students_t():
     design = Design("", 2, rows=1, images=200)
     scores, _ = simulate_table(design, NULL, np.random.default_rng(3))
     judge = Judge.from_scores(scores, ROAR, estimate_variance_components([scores]))
-    assert judge.areas["row-0"].spread.freedoms[0, 1] == 1
+    assert judge.gains["row-0"].spread.freedoms[0, 1] == 1
     scores, _ = simulate_table(replace(design, rows=2), NULL, np.random.default_rng(3))
     judge = Judge.from_scores(scores, ROAR, estimate_variance_components([scores]))
-    assert judge.areas["row-0"].spread.freedoms[0, 1] > 1
+    assert judge.gains["row-0"].spread.freedoms[0, 1] > 1
 
 
 def test_ranks_of_many_own_network_gains_hold_together():
@@ -151,7 +151,7 @@ def test_intervals_that_ignore_networks_are_too_short():
     for number in range(20):
         scores, true = simulate_table(design, NULL, np.random.default_rng([2, number]))
         judge = Judge.from_scores(replace(scores, references={}), ROAR, None)
-        estimates = estimate_all(judge.areas)
+        estimates = estimate_all(judge.gains)
         inside += [estimates[name].low <= true[name] <= estimates[name].high for name in true if "row" in name]
     assert np.mean(inside) < 0.7
 
