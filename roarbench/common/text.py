@@ -15,6 +15,11 @@ Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # characters with which formulas begin (OWASP, "CSV Injection")
 
 
+def fold_name(name: str) -> str:
+    """Return a name without differences in case, spaces and the form of accents."""
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
+
+
 def format_signed(number: float) -> str:
     """Format a number with its sign and one decimal; a number that rounds to 0 becomes `0.0`, without a sign."""
     text = f"{number:+.1f}"

@@ -63,6 +63,8 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     for line in choice.said:
         warn(line)
     if not choice.train:
+        for doubt in choice.labels.doubts if choice.labels else ():
+            warn(f"warning: {doubt}")
         for line in (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels)):
             warn(line)
     return {**_compose_fields(root, plan, choice), "left_out": masks}

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
+from roarbench.datasets.table_columns import GROUP_NAME, describe_group_in_both_splits
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
@@ -39,6 +40,7 @@ class LabelPlan:
     content: ImageLabels
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
+    doubts: tuple[str, ...] = ()  # why splits that are drawn at random may be wrong
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -79,7 +81,9 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 continue
             if plan := _make_split_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
                 split_plans.append(plan)
-            if tables[patterns[0]].named and len(tables[patterns[0]].columns) > (2 if plan else 1):
+            doubts = list(_describe_doubtful_draw(tables[patterns[0]]))
+            problems += [f"warning: {doubt}" for doubt in doubts]
+            if not doubts and tables[patterns[0]].named and len(tables[patterns[0]].columns) > (2 if plan else 1):
                 seen = f"{describe_columns(tables[patterns[0]])}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
@@ -89,7 +93,9 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     for pattern, table in tables.items():
         if not columns[pattern] and table.find_column(LABEL_NAMES):
             remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
-            problems.append(f"{describe_columns(table)}, but none names an image; {remedy}")
+            row = list_some([repr(value) for value in table.rows[0]])
+            seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
+            problems.append(f"{seen} (names are case-sensitive); {remedy}")
     lists = {p: _list_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
     return LabelSearch((*plans, *joined), lists, splits, tuple(problems))
 
@@ -177,7 +183,20 @@ def _make_plan(
     if any(number % 1 for number in parse_numbers([*names])):  # measurements, such as a score of 0.37
         return None
     usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
-    return LabelPlan(tuple(patterns), wanted, content, usual, values)
+    return LabelPlan(tuple(patterns), wanted, content, usual, values, tuple(_describe_doubtful_draw(table)))
+
+
+def _describe_doubtful_draw(table: LabelTable) -> Iterator[str]:
+    """Yield lines about columns of splits whose values are unclear, and of people or things with several images."""
+    split = table.find_column(SPLIT_NAMES)
+    found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
+    if 1 < len(found) < len(table.rows) and not _find_split_column(table)[1]:
+        seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
+        yield f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
+    for place, name in enumerate(table.columns if table.named else ()):
+        count = len({row[place] for row in table.rows})
+        if GROUP_NAME.fullmatch(name) and 1 < count < len(table.rows):
+            yield f"{table.path.name}: {describe_group_in_both_splits(name, count, len(table.rows), 'image')}"
 
 
 def _make_split_plan(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import fold_name, format_count, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH, DatasetRecord
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns, find_names_in_list, read_image_labels
@@ -46,7 +46,7 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     columns = LabelColumns(record.path_column, record.label_column, record.split_column)
     known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
     contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
-    notes = [_describe_gaps(list(contents.values()), known)]
+    notes = [_describe_gaps(list(contents.values()), known), _describe_unused_splits(record, known)]
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
         seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
@@ -162,6 +162,14 @@ def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None)
     return f"left out: {', '.join(parts)}" if parts else ""
 
 
+def _describe_unused_splits(record: DatasetRecord, known: ImageLabels | None) -> str:
+    """Return a line about values in the column of splits that name neither split; empty if there are none."""
+    counts = Counter(known.splits.values()) if known and record.split_column else Counter[str]()
+    unused = [(value, count) for value, count in counts.items() if value not in record.split_names.values()]
+    listed = [f"{format_count(count, 'image')} with '{value}'" for value, count in sorted(unused)]
+    return f"not used: {list_some(listed)} in column '{record.split_column}'" if listed else ""
+
+
 def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, test: _SplitContent) -> list[str]:
     """Return the classes in the order of their numbers; raise DataError if test images have a class of their own."""
     names, test_names = set(train.class_of.values()), set(test.class_of.values())
@@ -179,7 +187,12 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
         seen = f"{where} has '{first}' and '{second}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{first}" and test = "{second}" in place of test_share')
     if unexpected := sorted(test_names - names):
-        raise DataError(f"{test_where} has the class '{unexpected[0]}', which {where} lacks")
+        seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
+        alike = [name for name in sorted(names) if fold_name(name) == fold_name(unexpected[0])]
+        remedy = f"give it training images, or leave out {list_some([repr(name) for name in unexpected])}"
+        if alike:
+            remedy = f"'{alike[0]}' differs in case, spaces or the form of accents: rename one of them"
+        raise DataError(f"{seen}; {remedy}")
     # numbers in label files are compared as numbers, so that the label 10 is output 10 of a given network
     if record.label_files and all(name.isdecimal() and name == str(int(name)) for name in names):
         return sorted(names, key=int)

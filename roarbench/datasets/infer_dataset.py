@@ -28,6 +28,7 @@ from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
@@ -93,7 +94,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
     table = tabular.read_table(path)
-    if path.name.lower().endswith(tabular.CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
+    if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table.column_names):
         listed = list_some([f"'{name}'" for name in table.column_names])
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     _refuse_images_in_table(table, path)
@@ -102,6 +103,8 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     columns = table_columns.sort_columns(table, label)
     for line in table_columns.describe_columns_left_out(table, columns, path):
         warn(line)
+    for line in table_columns.describe_groups(table, columns):
+        warn(f"warning: {path.name}: {line}")
     for name in table_columns.find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
@@ -112,6 +115,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for line in table_columns.describe_classes(table, label):
         warn(line)
     if not columns.features:
+        _refuse_label_file(table, path)
         lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
     are_some_left_out = columns.features != [name for name in table.column_names if name != label]
@@ -126,6 +130,15 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for line in table_columns.describe_doubtful_features(values, labels, columns.features, train_rows):
         warn(f"warning: {path.name}: {line}")
     return add_counts_of_table(record, values, labels)
+
+
+def _refuse_label_file(table: pa.Table, path: Path) -> None:
+    """Raise DataError if a table without features has a column of names of image files."""
+    for name in table.column_names:
+        values = pc.cast(table[name], pa.string()).drop_null() if has_text_type(table[name].type) else ()
+        if len(values) and all(image_folders.has_image_suffix(Path(value.as_py())) for value in values):
+            seen = f"{path.name} names image files in its column '{name}'"
+            raise DataError(f"{seen}; name the folder of images and labels: roarbench new-suite {path.parent}")
 
 
 def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
@@ -145,6 +158,11 @@ def _holds_image(table: pa.Table, name: str) -> bool:
     with suppress(Exception), Image.open(BytesIO(stored or b"")):  # Pillow raises many exception types
         return True
     return False
+
+
+def _are_names_values(names: list[str]) -> bool:
+    """Return whether column names are probably the first row of values: all are numbers, or one is a decimal number."""
+    return all(map(_is_number, names)) or any("." in name and _is_number(name) for name in names)
 
 
 def _is_number(text: str) -> bool:

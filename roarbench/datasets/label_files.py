@@ -216,7 +216,7 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
     """Return the column or the pattern of columns whose values name images; an empty string if there is none."""
     if "{" in wanted and set(_FIELD.findall(wanted)) <= set(table.columns):
         return wanted
-    if wanted in table.columns:
+    if wanted and wanted in table.columns:  # pandas' to_csv gives its row numbers an empty name
         return wanted
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
     hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}

@@ -4,7 +4,6 @@ The last functions describe what may be wrong with features and classes, such as
 """
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import fit_on_one_line, format_percent_number, list_some
+from roarbench.common.text import fit_on_one_line, fold_name, format_percent_number, list_some
 from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import is_bare_split_name
@@ -30,6 +29,13 @@ LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets"
 # columns of row numbers: of users, of pandas (to_csv, reset_index, to_parquet), of R's readr, and of databases
 _ROW_NUMBER_NAME = re.compile(
     r"|id|index|unnamed: \d+(\.\d+)?|__index_level_\d+__|level_0|rowid|row_?(id|nr|num|number|names?)|\.\.\.1", re.I
+)
+_FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)  # columns of numbers that name splits
+# columns of people and things that have several rows or images
+GROUP_NAME = re.compile(
+    r"(patient|subject|person|participant|user|customer|animal|lesion|video|slide|case|group)s?"
+    r"([_ ]?(id|nr|no|name|number))?",
+    re.I,
 )
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
@@ -53,7 +59,7 @@ class SortedColumns(NamedTuple):
     row_labels: list[str]  # index of pandas
     row_numbers: list[str]  # columns of numbers with a usual name of row numbers
     constant: list[str]  # columns of numbers with one value
-    splits: list[str]  # strings such as `train` and `test`
+    splits: list[str]  # strings such as `train` and `test`, and numbers of folds
     texts: list[str]
     others: list[str]  # neither numbers nor strings
 
@@ -72,6 +78,8 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
             (columns.splits if _names_splits(column) else columns.texts).append(name)
         elif not tabular.has_number_type(column.type):
             columns.others.append(name)
+        elif _FOLD_NAME.fullmatch(name):
+            columns.splits.append(name)
         elif _ROW_NUMBER_NAME.fullmatch(name):
             columns.row_numbers.append(name)
         elif count := int(pc.sum(pc.invert(pc.is_finite(tabular.convert_to_floats(column)).fill_null(False))).as_py()):
@@ -178,15 +186,19 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
     if found:
         return found
-    with_gaps = [
-        name for name in texts if len(texts) == 1 and tabular.keep_classes_as_text(table, name, path)[name].null_count
-    ]
-    for name in usual or with_gaps:
+    for name in usual or [name for name in texts if len(texts) == 1 and _is_meant_as_class(table, name, path)]:
         tabular.assign_class_numbers(tabular.keep_classes_as_text(table, name, path), name, path)  # raises the reason
         return name
     seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
     remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
     raise DataError(f"{seen}, and the last column holds no classes; {remedy}")
+
+
+def _is_meant_as_class(table: pa.Table, name: str, path: Path) -> bool:
+    """Return whether a column of text, which is no class column, has gaps or repeats most of its few values."""
+    column = tabular.keep_classes_as_text(table, name, path)[name]
+    count = pc.count_distinct(column).as_py()
+    return bool(column.null_count > 0 or count <= min(_MAX_CLASSES, len(column) // 2))
 
 
 def _holds_text_or_categories(table: pa.Table, name: str, path: Path) -> bool:
@@ -221,6 +233,21 @@ def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
     return [name for name, column in whole.items() if pc.count_distinct(column).as_py() == different_rows]
 
 
+def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
+    """Yield a line for each column of people or things that have several rows, which may be in both splits."""
+    for name in filter(GROUP_NAME.fullmatch, (*columns.features, *columns.texts)):
+        count = pc.count_distinct(pc.cast(table[name], pa.string())).as_py()
+        if 1 < count < table.num_rows:
+            yield describe_group_in_both_splits(name, count, table.num_rows, "row")
+            if name in columns.features:
+                yield f"column '{name}' is a feature; to leave it out, write columns = […] without it"
+
+
+def describe_group_in_both_splits(name: str, count: int, items: int, noun: str) -> str:
+    seen = f"column '{name}' has {count:,} values in {items:,} {noun}s, which are drawn for testing one by one"
+    return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
+
+
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label.
 
@@ -228,7 +255,7 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     """
     alike = defaultdict[object, list[str]](list)
     for name in dict.fromkeys(names):
-        folded = " ".join(unicodedata.normalize("NFC", name).casefold().split())
+        folded = fold_name(name)
         alike[next(iter(tabular.parse_numbers([folded])), folded)].append(f"'{name}'")
     for group in alike.values():
         if len(group) > 1:
@@ -272,11 +299,22 @@ def describe_doubtful_features(
                 )
         different, numbers = np.unique(values[:, place], return_inverse=True)
         pairs = np.unique(np.stack([numbers.reshape(-1), labels], 1), axis=0)
-        if len(pairs) == len(different) <= len(values) / _ROWS_PER_VALUE:
+        if len(different) <= len(values) / _ROWS_PER_VALUE and _marks_class(pairs):
             copies.append(f"'{name}'")
     if merged:
         remedy = "fill in missing values that a number such as -999 stands for, or take the logarithm of the column"
         yield f"256 steps hardly tell the values of a column apart: column {list_some(merged)}; {remedy}"
     if copies:
         remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
-        yield f"each value occurs in one class only: column {list_some(copies)}; {remedy}"
+        seen = "each value occurs in one class only, or one value has all rows of one class and no other rows"
+        yield f"{seen}: column {list_some(copies)}; {remedy}"
+
+
+def _marks_class(pairs: NDArray[np.int64]) -> bool:
+    """Return whether values determine the class, or one value marks one class, as in a column of one-hot classes.
+
+    `pairs` are the different pairs of a value and a class, (k, 2), numbered from 0.
+    """
+    classes_of_value, values_of_class = (np.bincount(pairs[:, side]) for side in (0, 1))
+    alone = (classes_of_value[pairs[:, 0]] == 1) & (values_of_class[pairs[:, 1]] == 1)
+    return bool((classes_of_value == 1).all() or alone.any())

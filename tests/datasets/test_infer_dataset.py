@@ -380,11 +380,12 @@ def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
     assert "warning: 'Home', 'home', 'home ' are separate classes; if they are one class, spell them alike" in said
 
 
-@pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", False)])
+@pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", True), ("2019,2020,y", False)])
 def test_infer_dataset_warns_of_table_without_column_names(tmp_path, first, warned):
     path = tmp_path / "rows.csv"
     path.write_text(first + "\n" + "1,2,0\n3,4,1\n" * 4)
-    warning = "rows.csv: the first row, '1', '2.5', '0', was read as column names; add a row of names before it"
+    listed = ", ".join(f"'{name}'" for name in first.split(","))
+    warning = f"rows.csv: the first row, {listed}, was read as column names; add a row of names before it"
     assert (warning in infer_with_messages(path)[1]) is warned
 
 

@@ -260,6 +260,92 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
     assert "to test in column" in said and "none is clearly" not in said
 
 
+@pytest.mark.parametrize(
+    ("files", "counts", "words"),
+    [
+        (
+            {"labels.csv": format_rows(",image,label\n", lambda name, n: f"{n},images/{name}/{n}.png,{name}\n")},
+            [20, 20],
+            "",
+        ),
+        (
+            {"folds.csv": format_rows("path,fold\n", lambda name, n: f"images/{name}/{n}.png,{n % 5}\n")},
+            [20, 20],
+            "warning: column 'fold' of folds.csv has the values '0', '1', '2' and 2 more, of which none names",
+        ),
+        (
+            {
+                "splits.csv": format_rows(
+                    "path,split\n", lambda name, n: f"images/{name}/{n}.png,{['train', 'valid', 'test'][n % 3]}\n"
+                )
+            },
+            [8, 6],
+            "not used: 6 images with 'valid' in column 'split'",
+        ),
+    ],
+)
+def test_images_and_columns_that_are_not_used_are_named(tmp_path, files, counts, words):
+    classes, found, said = infer_cats_and_dogs(tmp_path, files)
+    assert (classes, found) == (["cat", "dog"], counts)
+    assert words in said and "none is clearly" not in said
+
+
+def write_flat_images(folder, table):
+    for n in range(20):
+        (folder / f"{n}.png").write_bytes(png(np.random.default_rng(n).integers(0, 256, (8, 8, 3), np.uint8)))
+    (folder / "labels.csv").write_text(table)
+    said = []
+    infer_dataset(folder, said.append)
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        (
+            "file,patient_id,label",
+            lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]}",
+            "warning: labels.csv: column 'patient_id' has 5 values in 20 images, which are drawn for",
+        ),
+        (
+            "file,label,fold",
+            lambda n: f"{n}.png,{'ab'[n % 2]},{n % 3}",
+            "warning: column 'fold' of labels.csv has the values '0', '1', '2', of which none names a training",
+        ),
+        (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
+    ],
+)
+def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
+    said = write_flat_images(tmp_path, "\n".join([header, *map(row, range(20))]))
+    assert words in said
+    assert said.count("patient_id") == 2 * ("patient" in header)
+
+
+def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
+    table = "\n".join(["file,label", *(f"IMG_{n}.PNG,{'ab'[n % 2]}" for n in range(20))])
+    with pytest.raises(DataError, match=r"\(first row: 'IMG_0.PNG', 'a'\), but none names an image such as '"):
+        write_flat_images(tmp_path, table)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("Cat", "'cat' differs in case, spaces or the form of accents: rename one of them"),
+        ("owl", "give it training images, or leave out 'owl'"),
+    ],
+)
+def test_test_class_without_training_images_is_refused_with_remedy(tmp_path, name, remedy):
+    files = {"splits.csv": "path,label,split\n", "x.txt": ""}
+    rows = [(kind, n, "train") for kind in ("cat", "dog") for n in range(5)]
+    rows += [(kind, n, "test") for kind in ("cat", "dog") for n in range(5, 10)]
+    files["splits.csv"] += "".join(
+        f"images/{kind}/{n}.png,{name if (kind, split) == ('cat', 'test') else kind},{split}\n"
+        for kind, n, split in rows
+    )
+    with pytest.raises(DataError, match=f"has the class '{name}', which .* lacks; {remedy}"):
+        infer_cats_and_dogs(tmp_path, files)
+
+
 def test_measurement_beside_splits_never_replaces_class_folders(tmp_path):
     """The only other column of a file of splits is a width, and became the classes without a word."""
     text = format_rows(

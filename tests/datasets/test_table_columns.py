@@ -289,11 +289,53 @@ def test_column_whose_steps_lose_its_differences_is_named(tmp_path, value, count
         (lambda n: n % 4, True),
         (lambda n: n % 3, False),
         (lambda n: n, False),  # every value occurs once
+        (lambda n: int(n % 2 == 0) * (1 + n % 3), True),  # 0 marks one class
+        (lambda n: int(n % 2 == 0 and n > 4), False),
     ],
 )
 def test_column_that_copies_the_class_is_named(tmp_path, code, warned):
     path = write_rows(tmp_path / "rows.csv", "code,a,label", lambda n: f"{code(n)},{n % 13},{n % 2}")
-    assert ("each value occurs in one class only: column 'code';" in infer(path)[1]) == warned
+    assert (": column 'code'; if it is a copy of the class" in infer(path)[1]) == warned
+
+
+def test_column_of_one_hot_classes_is_named(tmp_path):
+    path = write_rows(tmp_path / "rows.csv", "is_b,a,label", lambda n: f"{int(n % 3 == 1)},{n % 13},{'abc'[n % 3]}")
+    assert ": column 'is_b'; if it is a copy of the class" in infer(path)[1]
+
+
+@pytest.mark.parametrize("name", ["fold", "kfold", "cv_fold", "split"])
+def test_numbers_of_folds_are_no_feature(tmp_path, name):
+    path = write_rows(tmp_path / "rows.csv", f"a,b,{name},label", lambda n: f"{n / 7},{n % 13},{n % 5},{n % 2}")
+    record, said = infer(path)
+    assert record.columns == ("a", "b") and f"test rows are drawn at random: '{name}'" in said
+
+
+@pytest.mark.parametrize(("value", "feature"), [(lambda n: f"p{n // 4}", False), (lambda n: n // 4, True)])
+def test_patients_of_several_rows_are_named(tmp_path, value, feature):
+    path = write_rows(tmp_path / "rows.csv", "a,b,Patient ID,label", lambda n: f"{n / 7},{n % 13},{value(n)},{n % 2}")
+    said = infer(path)[1]
+    assert "column 'Patient ID' has 15 values in 60 rows, which are drawn for testing one by one" in said
+    assert ("column 'Patient ID' is a feature;" in said) is feature
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (lambda n: "rare" if n == 3 else "ab"[n % 2], "the class 'rare' of 'kind' has only 1 row"),
+        (lambda n: "a", "all rows have the label 'a'"),
+        (lambda n: f"free text {n}", "no column has a usual name"),
+    ],
+)
+def test_column_of_text_that_cannot_be_the_class_is_explained(tmp_path, kinds, words):
+    path = write_rows(tmp_path / "rows.csv", "a,b,kind", lambda n: f"{n / 7},{n % 13},{kinds(n)}")
+    with pytest.raises(DataError, match=words):
+        infer(path)
+
+
+def test_label_file_of_images_names_its_folder(tmp_path):
+    path = write_rows(tmp_path / "labels.csv", "file,label", lambda n: f"images/{n}.JPG,{n % 2}")
+    with pytest.raises(DataError, match=f"names image files in its column 'file'; .*new-suite {tmp_path}"):
+        infer(path)
 
 
 def test_guessed_class_column_is_named(tmp_path):
