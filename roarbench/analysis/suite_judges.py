@@ -107,7 +107,8 @@ class SuiteJudges:
 
     def _judge(self, protocol: Protocol, unit: Unit, fill: str, levels: Collection[float]) -> Judge:
         scores = collect_correctness(self.suite_results, protocol, unit, fill)
-        scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
+        if (chosen := tuple(t for t in scores.levels if t in levels)) and chosen != scores.levels:
+            scores = replace(scores, levels=chosen)  # else the same object, which keeps its sums and accuracies
         if protocol.scores_all_network_pairs:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}

@@ -6,7 +6,6 @@ scores a row was tuned on the row's own masks, so no row has the advantage of fa
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -21,8 +20,7 @@ from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 
 
-@dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A cell and a seed of a suite; the fingerprints of data and networks, which complete a `Run`, may be unknown."""
 
     cell: Cell

@@ -70,7 +70,8 @@ class Judge:
             covers = IntervalScope.NOTHING
         else:
             covers = IntervalScope.REFERENCES if several else IntervalScope.BOTH
-        paired = replace(scores.differences, levels=scores.levels) if scores.differences else scores
+        paired = scores.differences or scores
+        paired = paired if paired.levels == scores.levels else replace(paired, levels=scores.levels)
         cells = measure_cells(paired, variances)
         return cls(scores, protocol, compute_gains(paired, protocol, cells), covers, cells, variances)
 
