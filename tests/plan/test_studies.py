@@ -1,10 +1,12 @@
 """Rules of the studies in studies/paper and studies/resnet50, and the claim about fast recipes."""
 
+import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from roarbench.analysis.suite_results import SuiteResults
@@ -68,6 +70,15 @@ def test_judge_machine_follows_study_plan():
         (Estimate(0.7, 0.1, 1.0), 0, 0.95, "open"),
     ):
         assert judge_machine(tau, opposed, inside) == verdict
+
+
+def test_imagenet_networks_are_built_by_the_source_that_published_rows_name():
+    """One other character of the file makes another suite, to which no published row belongs."""
+    source = (ROOT / "studies/paper/efficientnet_lite.py").read_text()
+    files = sorted((ROOT / "results/benchmark-imagenet").rglob("*.parquet"))
+    suites = [suite for file in files for suite in json.loads(pq.read_schema(file).metadata[b"roarbench_suites"])]
+    assert suites
+    assert {network["source"] for suite in suites for network in suite["networks"]} == {source}
 
 
 def test_suites_command_claims_no_unmeasured_agreement(call):
