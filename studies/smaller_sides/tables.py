@@ -13,6 +13,7 @@ from studies.page import make_parser, write_tables
 from studies.smaller_sides.run import CROPS, ROWS, WAYS
 
 FOLDER = Path(__file__).parent
+TRAININGS = 3  # of each row and way
 PAIRS = (("today", "shrunk first"), ("today", "full"), ("shrunk first", "full"))
 
 
@@ -23,12 +24,12 @@ class Gain(NamedTuple):
     variances: tuple[float, float]
 
 
-def read_accuracies(ways: Sequence[str], trainings: int) -> dict[tuple[str, str], list[float]]:
-    """Return the accuracies of the first trainings of each row and way, in percent."""
+def read_accuracies(ways: Sequence[str]) -> dict[tuple[str, str], list[float]]:
+    """Return the accuracies of the trainings of each row and way, in percent."""
     accuracies: dict[tuple[str, str], list[float]] = {}
     with (FOLDER / "results.csv").open(encoding="utf-8") as file:
         for line in csv.DictReader(file):
-            if line["way"] in ways and int(line["seed"]) < trainings:
+            if line["way"] in ways:
                 accuracies.setdefault((line["row"], line["way"]), []).append(100 * float(line["accuracy"]))
     return accuracies
 
@@ -39,29 +40,29 @@ def measure_gain(random: list[float], row: list[float]) -> Gain:
     return Gain(float(np.mean(random) - np.mean(row)) / 2, (one, other))
 
 
-def format_difference(first: Gain, second: Gain, trainings: int, compared: int) -> str:
+def format_difference(first: Gain, second: Gain, compared: int) -> str:
     """Format a difference of gains with Welch's interval, adjusted for all compared rows, bold if it excludes 0."""
     parts = np.array([*first.variances, *second.variances])
-    freedom = parts.sum() ** 2 / (parts**2 / (trainings - 1)).sum()
+    freedom = parts.sum() ** 2 / (parts**2 / (TRAININGS - 1)).sum()
     half, difference = t.ppf(1 - 0.025 / compared, freedom) * parts.sum() ** 0.5, first.value - second.value
     text = f"{format_signed(difference)} ± {half:.1f}"
     return f"**{text}**" if abs(difference) > half else text
 
 
-def make_tables(ways: Sequence[str], pairs: Iterable[tuple[str, str]], trainings: int) -> tuple[str, str]:
+def make_tables(ways: Sequence[str], pairs: Iterable[tuple[str, str]]) -> tuple[str, str]:
     """Make the tables of accuracies and of gains of some ways of training."""
-    found = read_accuracies(ways, trainings)
+    found = read_accuracies(ways)
     rows = [row for row in ROWS if all((row, way) in found for way in ways)]
     means = [
         [f"`{row}`", *(f"{np.mean(found[row, way]):.1f} ± {np.std(found[row, way], ddof=1):.1f}" for way in ways)]
         for row in rows
     ]
-    heading = f"accuracy at t = .9, %, mean ± standard deviation of {trainings} trainings"
+    heading = f"accuracy at t = .9, %, mean ± standard deviation of {TRAININGS} trainings"
     lines = []
     for row in rows[1:]:
         gains = {way: measure_gain(found["random", way], found[row, way]) for way in ways}
         each = [f"{format_signed(gains[way].value)} ± {sum(gains[way].variances) ** 0.5:.1f}" for way in ways]
-        differences = (format_difference(gains[a], gains[b], trainings, len(rows) - 1) for a, b in pairs)
+        differences = (format_difference(gains[a], gains[b], len(rows) - 1) for a, b in pairs)
         lines.append([f"`{row}`", *each, *differences])
     headings = ["gain, points ± standard error", *ways, *(f"{a} - {b}" for a, b in pairs)]
     return format_markdown_table([heading, *ways], means), format_markdown_table(headings, lines)
@@ -70,8 +71,8 @@ def make_tables(ways: Sequence[str], pairs: Iterable[tuple[str, str]], trainings
 def main() -> None:
     """Write all tables."""
     make_parser(__doc__).parse_args()
-    accuracies, gains = make_tables(WAYS, PAIRS, 3)
-    cropped, cropped_gains = make_tables(CROPS, [CROPS], 2)
+    accuracies, gains = make_tables(WAYS, PAIRS)
+    cropped, cropped_gains = make_tables(CROPS, [CROPS])
     tables = {"accuracies": accuracies, "gains": gains, "cropped": cropped, "cropped gains": cropped_gains}
     write_tables(FOLDER / "README.md", tables)
 
