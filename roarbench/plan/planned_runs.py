@@ -53,9 +53,13 @@ def list_cells_with_seeds(suite: SuiteSpec) -> Iterator[tuple[list[Cell], Sequen
 
 
 def describe_run(planned: PlannedRun, suite: SuiteSpec | None = None) -> str:
-    """Describe a run in one line, `roar grad t=0.5 scalar seed 0`; `find_protocol_name` explains `suite`."""
+    """Describe a run in one line, `roar grad t=0.5 scalar seed 0`, with its fill if this is not the mean.
+
+    `find_protocol_name` explains `suite`.
+    """
     cell = planned.cell
-    return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {planned.seed}"
+    fill = f" fill {cell.fill}" * (cell.fill != "mean")
+    return f"{find_protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit}{fill} seed {planned.seed}"
 
 
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:

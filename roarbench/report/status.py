@@ -139,6 +139,7 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
         {
             "key": suite_results.keys[point],
             "state": state,
+            "run": describe_run(point, suite_results.suite),
             "protocol": find_protocol_name(point.cell, suite_results.suite),
             "estimator": point.cell.estimator,
             "t": point.cell.t,
@@ -154,7 +155,6 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
 def format_runs(records: Iterable[dict[str, Any]]) -> str:
     """Format the runs of `list_run_records` for a terminal, one line each."""
     return "\n".join(
-        f"{row['key'][:_KEY_DIGITS]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} "
-        f"{row['unit']} seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
+        f"{row['key'][:_KEY_DIGITS]}  {row['state']:7}  {row['run']}" + (f": {row['reason']}" if row["reason"] else "")
         for row in records
     )

@@ -15,6 +15,7 @@ from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
     depends_on_reference,
+    describe_run,
     list_planned_runs,
     list_stored_levels,
     make_reference_spec,
@@ -206,3 +207,17 @@ def test_given_networks_replace_explained_networks_by_seed():
     assert set_explained_weights(one, "") == suite
     four = set_explained_weights(suite, ",".join(f"file@{number}" for number in range(4)))
     assert {run.given for run in list_runs(four)} >= {f"file@{n}" for n in range(4)}
+
+
+def test_runs_of_one_suite_have_different_descriptions():
+    """Two runs that differ in their fill alone are different lines of `runs`, `status` and the board."""
+    blocks = [Block(ROAR, ("grad",), (0.5,), 1, fill=fill) for fill in ("mean", "blur", "zero")]
+    suite = replace(find_builtin_suite("planted"), blocks=(*blocks, Block(KAR, ("grad",), (0.5,), 2, unit=Unit.PIXEL)))
+    described = [describe_run(point, suite) for point in list_planned_runs(suite) if point.cell.estimator != CLEAN]
+    assert sorted(described) == [
+        "kar grad t=0.5 pixel seed 0",
+        "kar grad t=0.5 pixel seed 1",
+        "roar grad t=0.5 scalar fill blur seed 0",
+        "roar grad t=0.5 scalar fill zero seed 0",
+        "roar grad t=0.5 scalar seed 0",
+    ]
