@@ -1,5 +1,6 @@
 """Infer the record of a user's images or table from the files: storage, splits, labels, sizes and counts."""
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
+_SHARD_DIGITS = re.compile(r"[-_.]?\d+(-of-\d+)?$|[-_]?(part|shard|chunk)[-_]?\d+$")  # of names of parquet files
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
 _FEWEST_SHADES = 16  # between the smallest and the largest value of 8-bit images
 _USUAL_SIZES = (8, 16, 28, 32, 48, 64)
@@ -238,6 +240,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
+    names = dict.fromkeys(_SHARD_DIGITS.sub("", file.stem) for file in files[train])
+    if not pairs and len(names) > 1:
+        seen = f"the files {list_some([repr(name) for name in names])} are taken for one split"
+        warn(f"warning: {seen}, from which test images are drawn; if they are splits, name them 'train' and 'test'")
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)

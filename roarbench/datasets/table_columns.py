@@ -244,6 +244,7 @@ def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
 
 
 def describe_group_in_both_splits(name: str, count: int, items: int, noun: str) -> str:
+    """Describe a column of `count` people or things, of which some have several of the `items` rows or images."""
     seen = f"column '{name}' has {count:,} values in {items:,} {noun}s, which are drawn for testing one by one"
     return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
 

@@ -295,6 +295,24 @@ def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path
     assert_inference_fails(tmp_path / "only", "has the splits test, but no training split; name training files train-")
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("fit", "holdout"), "the files 'fit', 'holdout' are taken for one split"),
+        (("data-00000-of-00002", "data-00001-of-00002"), ""),
+        (("part_1", "part_2"), ""),
+        (("train", "test"), ""),
+    ],
+)
+def test_parquet_files_that_are_taken_for_one_split_are_named(tmp_path, names, words):
+    rng = np.random.default_rng(0)
+    for name in names:
+        images = [png(pixels) for pixels in rng.integers(0, 256, (12, 8, 8, 3), np.uint8)]
+        write_rows(tmp_path / "set" / f"{name}.parquet", images, [0, 1] * 6)
+    said = infer_with_messages(tmp_path / "set")[1]
+    assert words in said and ("taken for one split" in said) == bool(words)
+
+
 def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
