@@ -26,6 +26,9 @@ from roarbench.plan.cells_and_runs import Run, read_run_record
 _ARCHIVED = "$Format:%h %ct$"  # `git archive` replaces this by the commit's short hash and time (.gitattributes)
 LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
 
+# settings by which oneDNN, torch and MKL use fewer instructions, and so compute other bits, than the processor has
+_INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS")
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -69,7 +72,9 @@ def read_provenance(device: str = "cpu", precision: str = "float32", libraries: 
     """Return the provenance of this process's results; `device` is `cpu` or a GPU's name, `libraries` adds versions."""
     versions = {"python": platform.python_version()}
     versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}
-    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}
+    limits = [f"{name} {os.environ[name]}" for name in _INSTRUCTION_LIMITS if os.environ.get(name)]
+    cpu = ", ".join([*limits, _name_processor()])
+    hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": cpu, "cores": count_cores()}
     hardware |= {"device": device, "precision": precision}
     return Provenance(read_code_version(), {**versions, **libraries}, hardware)
 

@@ -170,6 +170,18 @@ def test_provenance_strips_markup():
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
 
 
+@pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"])
+def test_provenance_names_limits_of_instructions(monkeypatch, name):
+    """A limited processor computes other bits; both had one name, so no table told their runs apart."""
+    for known in run_result._INSTRUCTION_LIMITS:
+        monkeypatch.delenv(known, raising=False)
+    usual = run_result.read_provenance()
+    monkeypatch.setenv(name, "AVX2")
+    limited = run_result.read_provenance()
+    assert limited.hardware == usual.hardware | {"cpu": f"{name} AVX2, {usual.hardware['cpu']}"}
+    assert limited.rounding_settings["processor"].startswith(f"{name} AVX2, ")
+
+
 OTHER = f"has schema 0042, expected {schema.SCHEMA_VERSION}; use the version of roarbench that made the store"
 
 
