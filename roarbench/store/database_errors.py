@@ -20,8 +20,8 @@ PATIENCE = 60  # seconds to wait for another process's transaction; transactions
 _TEMPORARY_STATES = ("08", "57P0", "53300", "40P01", "40001")
 _DAMAGED = "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`"
 _FULL = (
-    "the disk is full or damaged, or a limit on file sizes (`ulimit -f`) is reached; free space and run the same command "
-    "again (finished runs are kept)"
+    "the disk is full or damaged, or a limit on file sizes (`ulimit -f`) is reached; "
+    "free space and run the same command again (finished runs are kept)"
 )
 _NOT_ALLOWED = "the database cannot be read or written; check its path and permissions, or use another store"
 _LOCKED = f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it"
