@@ -16,7 +16,7 @@ _FEWEST_IMAGES = 20  # with fewer, classes and chance are not judged
 _MOST_CHANCE = 0.7  # agreement by chance above which too few images are of other classes for the test
 _LEVEL = 1e-3  # of the test that another order of classes fits better
 _MOST_SHARED = 0.1  # share of equal weights above which two networks are no independent siblings
-_MOST_ALIKE = 0.02  # of the logits' standard deviation; a copy in half precision differs by less
+_MOST_ALIKE = 0.02  # of the largest standard deviation of a class's logits; a copy in half precision differs by less
 _POOR = 0.5  # a sibling with less than this share of the best accuracy, above chance, may need other images
 _SAME_INPUT = "all networks get the same images, so wrap it: nn.Sequential(ITS_PREPROCESSING, network)"
 
@@ -66,7 +66,7 @@ def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
 
 def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
     for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
-        if own.shape == other.shape and bool((own - other).abs().max() < _MOST_ALIKE * own.std()):
+        if own.shape == other.shape and bool((own - other).abs().max() < _MOST_ALIKE * own.std(0, correction=0).max()):
             yield f"networks {number} and {other_number} return nearly the same logits; expected other weights"
 
 

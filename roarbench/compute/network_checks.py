@@ -139,8 +139,14 @@ def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
         return False
     # a network may compute in float32 and return its logits in float64
     eps = max(torch.finfo(dtype).eps for dtype in (logits.dtype, torch.float32))
-    rounding = eps**0.5 * float(logits.detach().abs().max())
-    return bool((logits - other_logits).abs().max() <= rounding)
+    rounding = eps**0.5 * torch.maximum(_measure_scale(logits), logits.detach().abs())
+    return bool(((logits - other_logits).abs() <= rounding).all())
+
+
+def _measure_scale(logits: Tensor) -> Tensor:
+    """Return a scale of logits (n, classes), a scalar; unused classes with logits such as -1e9 have no influence."""
+    two = logits.detach().topk(min(2, logits.shape[1])).values
+    return torch.maximum(two[:, 0].abs(), two[:, 0] - two[:, -1]).max()
 
 
 def _list_warnings(logits: Tensor, name: str) -> list[str]:
@@ -214,9 +220,10 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
         return ""
     middle = logits.detach()[0, target]
     slope, derivative = (after - before) / (2 * _STEP), gradient.flatten() @ direction
-    agrees = (after + before - 2 * middle).abs() <= _AGREEMENT * (after - before).abs() / 2
-    differs = (derivative - slope).abs() > _MOST_ERROR * slope.abs()
-    is_rounded = (after - before).abs() <= _ROUNDING * logits.detach().abs().max()
+    steepest = torch.maximum(slope.abs(), derivative.abs())  # the slope of steps is 0, and their gradient may be any
+    agrees = (after + before - 2 * middle).abs() <= _AGREEMENT * _STEP * steepest
+    differs = (derivative - slope).abs() > _MOST_ERROR * steepest
+    is_rounded = 2 * _STEP * steepest <= _ROUNDING * _measure_scale(logits)
     if logits.dtype != torch.float64 or is_rounded or not agrees or not differs:
         return ""
     modules = model.named_modules()

@@ -47,6 +47,9 @@ def collect(networks, labels=LABELS):
 @pytest.mark.parametrize("labels", [LABELS, None])
 def test_good_siblings_cause_no_warning(labels):
     collect(make_good(3), labels)
+    logits = [network.eval()(IMAGES).detach() for network in make_good(3)]
+    with_unused_class = [torch.cat([own, torch.full((N, 1), -1e9)], 1) for own in logits]
+    warn_of_unfit_siblings(make_good(3), with_unused_class, labels)
 
 
 PERMUTED, AT_CHANCE = Backbone(order=(1, 2, 3, 0), seed=5, head_seed=5), Backbone(scale=0.0, seed=6, head_seed=6)

@@ -356,6 +356,13 @@ class WithStraightThrough(nn.Module):
         return StraightThrough.apply(values)
 
 
+class WithRoundedValues(nn.Module):
+    """Quantises in steps, with the gradient of the identity, as training for few bits does."""
+
+    def forward(self, values):
+        return values + (values.round() - values).detach()
+
+
 def detach_half(model):
     class Half(nn.Module):
         def forward(self, images):
@@ -379,6 +386,7 @@ def hook_tensor(model):
     [
         (clamp_gradient_of_first_layer, "backward hooks of '0'"),
         (lambda one: nn.Sequential(one[0], WithStraightThrough(), *one[2:]), "a hook, detach, or an operation"),
+        (lambda one: nn.Sequential(WithRoundedValues(), *one), "a hook, detach, or an operation"),
         (detach_half, "a hook, detach"),
         (hook_tensor, "a hook, detach"),
     ],

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from roarbench.common.errors import CallerError
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
@@ -69,6 +70,21 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
 def test_check_network_outputs_rejects_unusable_networks(network, said):
     with pytest.raises(CallerError, match=said):
         check_network_outputs(network, IMAGES)
+
+
+@pytest.mark.parametrize("logit", [-1e4, -1e9, torch.finfo(torch.float32).min])
+def test_logits_of_unused_classes_hide_no_fault(logit):
+    """Many heads give classes that the data lack a very small logit, which is not the scale of the other logits."""
+    unused = torch.full((3, 20), logit)
+
+    def mask(logits):
+        return torch.cat([logits, unused[: len(logits)]], 1)
+
+    with pytest.raises(CallerError, match="when called again"):
+        check_network_outputs(make_network(lambda x: F.dropout(x, 0.1), mask), IMAGES)
+    with pytest.raises(CallerError, match="alone than in a batch"):
+        check_network_outputs(make_network(lambda x: x - 0.1 * x.mean(0, keepdim=True), mask), IMAGES)
+    assert check_network_outputs(make_network(lambda x: x, mask), IMAGES) == []
 
 
 @pytest.mark.parametrize(
