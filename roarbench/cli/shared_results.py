@@ -124,10 +124,12 @@ def check(folder: Folder, before: Before = None) -> None:
     No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
     reproduce some of their runs.
     """
-    from roarbench.store.published_folder import find_new_results, read_checked_folder
+    from roarbench.store.published_folder import find_new_results, read_checked_folder, refuse_changed_annotations
 
     by_file = read_checked_folder(folder)
     new = find_new_results(by_file, read_checked_folder(before)) if before else {}
+    if before:
+        refuse_changed_annotations(folder, before)
     for file, results in new.items():
         runs = Counter(result.run.cell.estimator for result in results)
         rows = ", ".join(f"{row} ({format_count(number, 'run')})" for row, number in sorted(runs.items()))

@@ -112,6 +112,26 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
     return {file: results for file, results in new.items() if results}
 
 
+def refuse_changed_annotations(folder: Path, before: Path) -> None:
+    """Raise StoreError if files no longer have an annotation of published rows, from which doubts about them follow."""
+    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
+
+    now = {file.sha256: file for file in read_index_and_check_folder(folder)}
+    changed = [file for file in read_index_and_check_folder(before) if file.sha256 not in now]
+    if not changed:
+        return
+    kept = {
+        (key, str(value))
+        for file in now.values()
+        for key, value in ExportedFile(folder / file.path).annotations.items()
+    }
+    for file in changed:
+        for key, value in ExportedFile(before / file.path).annotations.items():
+            if (key, str(value)) not in kept:
+                seen = f"{file.path} was published with another value of '{fit_on_one_line(key, 60)}', or with one"
+                raise StoreError(f"{seen} that is missing now; it must not change")
+
+
 def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
     """Read the index of a folder; raise StoreError unless the folder contains exactly the listed files."""
     files = _read_index_entries(folder / INDEX)

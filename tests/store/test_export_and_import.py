@@ -33,6 +33,7 @@ from roarbench.store.archived_runs import (
 )
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.leases import Owner
+from roarbench.store.published_folder import add_file_to_index, refuse_changed_annotations
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
@@ -169,6 +170,18 @@ def test_values_measured_here_replace_those_that_an_import_claimed(store, second
     (tmp_path / "file.parquet").unlink()
     moved(second, store, tmp_path)
     assert read_annotations(store.database, AnnotationKind.TIES, {"1"}) == {"1": 0.75}
+
+
+def test_annotations_of_published_rows_must_not_change(store, second, tmp_path):
+    """A pull request could erase the doubts about a published row, whose results stayed equal."""
+    row, folders = replace(make_result(make_run()), rankings="1"), [tmp_path / name for name in ("before", "now")]
+    for folder, each, share in zip(folders, (store, second), (0.75, 0.0), strict=True):
+        each.add_results([row], annotations={f"{AnnotationKind.TIES} 1": share})
+        (path := folder / "pics" / "1" / "row.parquet").parent.mkdir(parents=True)
+        add_file_to_index(folder, "pics/1/row.parquet", export_results(each, path), "me")
+    refuse_changed_annotations(folders[0], folders[0])
+    with pytest.raises(StoreError, match="was published with another value of 'ties 1', or with one that is missing"):
+        refuse_changed_annotations(folders[1], folders[0])
 
 
 def test_rows_and_suites_of_removed_protocols_stay_and_are_named(store, second, tmp_path, call):
