@@ -6,16 +6,17 @@ only the hash is checked again here. Nothing here imports SQLAlchemy.
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import MISSING, fields
 from datetime import datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
@@ -56,37 +57,35 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
         raise StoreError(f"{path} has the SHA-256 {seen[:12]}…, expected {sha256[:12]}… as in the index")
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:
         metadata = file.metadata.metadata
-        settings, ends = _split_in_two(file.read(["record"], use_threads=False)["record"], _SEED, from_end=True)
-        all_seeds = pc.utf8_rtrim(ends, "}").cast(pa.int64())
-        kept = pa.array([seed in seeds for seed in all_seeds.to_pylist()])
-        results = (
-            _read_results(file, settings.filter(kept), all_seeds.filter(kept), kept) if pc.any(kept).as_py() else []
-        )
+        records = file.read(["record"], use_threads=False)["record"].to_pylist()
+        split = [(text, int(seed[:-1])) for text, _, seed in (record.rpartition(_SEED) for record in records)]
+        kept = [seed in seeds for _, seed in split]
+        results = _read_results(file, list(compress(split, kept)), np.array(kept)) if any(kept) else []
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(
-    file: pq.ParquetFile, settings: pa.StringArray, seeds: pa.Int64Array, kept: pa.BooleanArray
-) -> list[RunResult]:
-    """Return the results of the rows in `kept`, whose records were split at their seeds."""
-    table = file.read(_COLUMNS, use_threads=False).filter(kept)
+def _read_results(file: pq.ParquetFile, records: list[tuple[str, int]], kept: NDArray[np.bool_]) -> list[RunResult]:
+    """Return the results of records that were split at their seeds."""
+    table = file.read(_COLUMNS, use_threads=False)
+    if not kept.all():
+        table = table.filter(pa.array(kept))
     columns = {name: _list_values(table[name].combine_chunks()) for name in _COLUMNS}
     keys = columns.pop("key")  # hashes of the records, which were checked before the file was published
     # canonical JSON begins with the cell; many runs have the same cell, or differ in cell and seed alone
-    cell_texts, rest_texts = (texts.dictionary_encode() for texts in _split_in_two(settings, '},"'))
-    cells = [read_cell_record(values["cell"]) for values in _parse_texts(cell_texts, "", "}}")]
-    rests = [
-        {**_DEFAULTS_OF_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
-        for values in _parse_texts(rest_texts, '{"', "}")
-    ]
-    numbers = (texts.indices.to_pylist() for texts in (cell_texts, rest_texts))
+    parts = [text.partition('},"')[::2] for text, _ in records]
+    distinct_cells = _parse_distinct((text for text, _ in parts), "", "}}")
+    cells = {text: read_cell_record(values["cell"]) for text, values in distinct_cells}
+    settings = {
+        text: {**_DEFAULTS_OF_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
+        for text, values in _parse_distinct((text for _, text in parts), '{"', "}")
+    }
     columns["run"] = [
-        _make_checked(Run, {**rests[rest], "cell": cells[cell], "seed": seed, "key": key})
-        for cell, rest, seed, key in zip(*numbers, seeds.to_pylist(), keys, strict=True)
+        _make_checked(Run, {**settings[rest], "cell": cells[cell], "seed": seed, "key": key})
+        for (cell, rest), (_, seed), key in zip(parts, records, keys, strict=True)
     ]
     columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
     columns["provenance"] = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
-    columns["probability"] = [None] * len(keys)
+    columns["probability"] = [None] * len(records)
     return [
         _make_checked(RunResult, dict(zip(columns, values, strict=True)))
         for values in zip(*columns.values(), strict=True)
@@ -110,13 +109,7 @@ def _make_checked(kind: type[Record], values: dict[str, Any]) -> Record:
     return record
 
 
-def _split_in_two(texts: pa.ChunkedArray | pa.StringArray, separator: str, from_end: bool = False) -> list[Any]:
-    """Return the parts before and after the first or last separator, which every text has."""
-    parts = pc.list_flatten(pc.split_pattern(texts, separator, max_splits=1, reverse=from_end))
-    whole = parts.combine_chunks() if isinstance(parts, pa.ChunkedArray) else parts
-    return [whole.take(pa.array(np.arange(start, len(whole), 2))) for start in range(2)]
-
-
-def _parse_texts(column: pa.DictionaryArray, head: str, tail: str) -> list[Any]:
-    """Return the value of each distinct text of a column, which is JSON between `head` and `tail`."""
-    return list(json.loads(f"[{','.join(f'{head}{text}{tail}' for text in column.dictionary.to_pylist())}]"))
+def _parse_distinct(texts: Iterable[str], head: str, tail: str) -> Iterator[tuple[str, Any]]:
+    """Yield each distinct text with the value of the JSON text that it becomes between `head` and `tail`."""
+    distinct = list(dict.fromkeys(texts))
+    return zip(distinct, json.loads(f"[{','.join(f'{head}{text}{tail}' for text in distinct)}]"), strict=True)
