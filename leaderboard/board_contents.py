@@ -23,7 +23,7 @@ KINDS = {  # colour classes of rows, with their descriptions
 
 NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
-    OPEN: f"{OwnNetworkVerdict.OPEN}, or {OwnNetworkVerdict.SEARCHED}",
+    OPEN: "not shown to",  # the verdict of a row says whether it is no more than a search
     BELOW: str(OwnNetworkVerdict.OPPOSES),
     CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",

@@ -60,7 +60,7 @@ def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
     """Yield rows that runs of a suite on these images would have stored."""
     for point in points:
         row = result(SMALL, point, answers(point, choose_accuracy(point.cell)))
-        own = replace(point, cell=replace(point.cell, dataset=suite.dataset))
+        own = point._replace(cell=replace(point.cell, dataset=suite.dataset))
         yield replace(row, run=build_run(suite, own, data, limit), created=datetime(2024, 1, 1, hour, tzinfo=UTC))
 
 

@@ -174,7 +174,7 @@ def test_combined_board_answers_match_expected_verdicts(combined_board):
     assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
     assert own.colour_legend == [
         ("beats", "explains its network"),
-        ("open", "not shown, or no more than a search"),
+        ("open", "not shown to"),
         ("below", "opposes it"),
         ("control", "control, or 0 by construction"),
     ]
