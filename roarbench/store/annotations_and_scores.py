@@ -71,12 +71,11 @@ def insert_annotations_of_results(connection: Connection, new: Mapping[str, Any]
     insert_annotations(connection, chosen)
 
 
-def replace_claims_of_imports(connection: Connection, measured: Mapping[str, Any]) -> None:
-    """Store what this store has measured of rankings and images, also if an import claimed another value before."""
+def delete_claims_of_imports(connection: Connection, measured: Mapping[str, Any]) -> None:
+    """Delete what imports claimed of rankings and images if `measured`, annotations of this store, has other values."""
     own = {key: value for key, value in measured.items() if key.split(" ")[0] in _MEASURED}
     stored = select_matching(connection, select(remarks), remarks.c.key, own)
     delete_rows(connection, remarks, [row.key for row in stored if row.value != own[row.key]])
-    insert_annotations(connection, own)
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:

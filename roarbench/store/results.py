@@ -22,9 +22,9 @@ from roarbench.plan.cells_and_runs import Cell, Run, read_cell_record
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations_and_scores import (
     AnnotationKind,
+    delete_claims_of_imports,
     insert_annotations_of_results,
     read_annotations,
-    replace_claims_of_imports,
 )
 from roarbench.store.database import Database, open_database
 from roarbench.store.leases import (
@@ -154,7 +154,7 @@ class ResultsStore:
                     return set()
                 raise LostLease(f"another process took over the lease on {lost[0]}")
             fresh = insert_new(connection, results, ordered)
-            replace_claims_of_imports(connection, annotations)
+            delete_claims_of_imports(connection, annotations)
             insert_annotations_of_results(connection, annotations, fresh)
             delete_leases(connection, rows)
             mark_not_failed_or_interrupted(connection, rows)
