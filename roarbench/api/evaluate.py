@@ -14,7 +14,7 @@ from rich.console import Console
 from torch import Tensor
 
 from roarbench.api.evaluated_rows import EvaluatedRows
-from roarbench.api.inputs import to_array, warn_caller
+from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
@@ -27,7 +27,7 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import DRAWING, build_network
-from roarbench.compute.ranking import convert_to_smallest_float, have_byte_values
+from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -42,7 +42,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.limits_and_faults import BYTE_VALUES, Refusal
+from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
@@ -181,8 +181,8 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
-    elif have_byte_values(maps.numpy()):
-        warn_caller(f"the maps of {submission.name} have {BYTE_VALUES}")
+    else:
+        warn_of_byte_values(submission.name, maps.numpy())
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
@@ -307,8 +307,7 @@ def _read_map_array(name: str, array: Any) -> NDArray[Any]:
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     if not np.isfinite(values).all():  # report this before any network is trained
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
-    if have_byte_values(values[:_TESTED_FOR_BYTES]):
-        warn_caller(f"the maps of {name} have {BYTE_VALUES}")
+    warn_of_byte_values(name, values[:_TESTED_FOR_BYTES])
     return convert_to_smallest_float(drop_channel_axis(values))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.call_guard import CallGuard
-from roarbench.api.inputs import move_to_model, warn_caller
+from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.user_networks import expose_unwrapped_network
 from roarbench.common.device_settings import is_out_of_memory
@@ -22,12 +22,11 @@ from roarbench.common.text import describe_error, list_some
 from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.pass_counter import PassCounter
-from roarbench.compute.ranking import draw_tie_order, have_byte_values, rank
+from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
-from roarbench.submissions.limits_and_faults import BYTE_VALUES
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
@@ -239,8 +238,8 @@ class Explainers:
         alone = replace(self, names=(name,), built_in=built_in, functions=functions)
         maps = alone.make_maps_in_calling_thread(batch)
         (ranked,) = alone.rank_features(batch, maps)
-        if functions and batch.number == 0 and have_byte_values(maps[name].detach().cpu().numpy()):
-            warn_caller(f"the maps of {name} have {BYTE_VALUES}")
+        if functions and batch.number == 0:
+            warn_of_byte_values(name, maps[name].detach().cpu().numpy())
         if functions and name not in self.arrays and math.prod(batch.images.shape[1:]) > 1 and min(ranked.tied) == 1:
             seen = f"every feature has the same importance in the maps of all {len(batch.images)} images tried"
             raise CallerError(f"{seen}; check what the function reads from the network, such as empty attentions")

@@ -16,11 +16,13 @@ from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type
+from roarbench.compute.ranking import have_byte_values
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_image import FEW_BITS, FEW_SHADES, decode_image, decode_picture, is_damage
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
 from roarbench.datasets.stored_format import UnusableValues
 from roarbench.plan.data_section import read_published_preprocessing
+from roarbench.submissions.limits_and_faults import BYTE_VALUES
 
 IMAGE_SHAPE = "(n, c, h, w), or (n, columns, 1, 1) for a table"
 _OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers
@@ -40,6 +42,12 @@ def warn_caller(message: str) -> None:
     while frame.f_back and frame.f_globals["__name__"].startswith("roarbench."):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
+
+
+def warn_of_byte_values(name: str, maps: NDArray[Any]) -> None:
+    """Warn if maps (n, …) look as if they were cast to bytes."""
+    if have_byte_values(maps):
+        warn_caller(f"the maps of {name} have {BYTE_VALUES}")
 
 
 def to_array(values: Any, subject: str = "the values", expected: str = "real numbers") -> NDArray[Any]:
