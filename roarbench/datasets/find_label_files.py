@@ -75,16 +75,17 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
         groups[table.columns, words, columns[pattern]].append(pattern)
     plans, split_plans = [], []
     for patterns in groups.values():
+        first, column = tables[patterns[0]], columns[patterns[0]]
         try:
-            if plan := _make_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
+            if plan := _make_plan(root, paths, patterns, first, column):
                 plans.append(plan)
                 continue
-            if plan := _make_split_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
+            if plan := _make_split_plan(root, paths, patterns, first, column):
                 split_plans.append(plan)
-            doubts = list(_describe_doubtful_draw(tables[patterns[0]]))
+            doubts = list(_describe_doubtful_draw(first))
             problems += [f"warning: {doubt}" for doubt in doubts]
-            if not doubts and tables[patterns[0]].named and len(tables[patterns[0]].columns) > (2 if plan else 1):
-                seen = f"{describe_columns(tables[patterns[0]])}, of which none is clearly that of the classes"
+            if not doubts and first.named and len(first.columns) > (2 if plan else 1):
+                seen = f"{describe_columns(first)}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
