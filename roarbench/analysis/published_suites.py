@@ -31,7 +31,8 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     """
     seeds = range(SEEDS_PER_REPLICATION)  # later seeds are those of replications
     notes = (_SUITES, _ANNOTATIONS)
-    parts = [read_published_rows(folder / file.path, file.sha256, seeds, notes) for file in files]
+    used = (file for file in files if not file.first_replication)
+    parts = [read_published_rows(folder / file.path, file.sha256, seeds, notes) for file in used]
     rows = [result for part in parts for result in part.results]
     images = {result.run.data for result in rows}
     if len(images) > 1:

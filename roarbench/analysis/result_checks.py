@@ -6,6 +6,7 @@ Chance is the accuracy of always answering the most frequent class.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ def find_most_frequent_weights(explained: Collection[RunResult], submissions: Co
     Results of `submissions` count only for networks without results of the suite's own rows.
     """
     own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
-    seen = Counter((result.run.cell.estimator, result.run.reference, result.weights) for result in explained)
+    seen = Counter(map(attrgetter("run.cell.estimator", "run.reference", "weights"), explained))
     for (estimator, network, weights), count in seen.items():
         counts = others if estimator in submissions else own
         counts[network][weights] += count

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from roarbench.analysis.result_checks import (
@@ -34,6 +35,7 @@ from roarbench.submissions.submission_file import Submission
 
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
+_identify_rankings = attrgetter("run.reference", "weights", "rankings")  # of a result
 
 
 class OtherResults(NamedTuple):
@@ -255,7 +257,7 @@ class SuiteResults:
         if key not in self._checks:
             reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
             for name, curve in self.list_curves(*key):
-                distinct = {(one.run.reference, one.weights, one.rankings): one for one in curve}.values()
+                distinct = dict(zip(map(_identify_rankings, curve), curve, strict=True)).values()
                 (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
                 by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
                 for result in distinct:

@@ -138,7 +138,7 @@ def add_published_file(
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, measured, prepared.keys)
-    add_file_to_index(folder, prepared.path, len(prepared.keys), about)
+    add_file_to_index(folder, prepared.path, about)
     read_checked_folder(folder)
 
 

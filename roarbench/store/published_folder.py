@@ -42,6 +42,7 @@ class PublishedFile:
     sha256: str  # hash of the file
     rows: int  # number of results
     about: str  # owner and machine of the results, one line
+    first_replication: int = 0  # smallest replication of the rows; above 0, the suite's own table uses none of them
 
     @property
     def versioned_suite(self) -> str:
@@ -181,13 +182,14 @@ def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def add_file_to_index(folder: Path, path: str, rows: int, about: str) -> None:
+def add_file_to_index(folder: Path, path: str, about: str) -> None:
     """Add a file of the folder to its index."""
-    index = folder / INDEX
-    files = [
-        *(_read_index_entries(index) if index.exists() else ()),
-        PublishedFile(path, compute_sha256(folder / path), rows, about),
-    ]
+    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
+
+    results, index = list(ExportedFile(folder / path).read_results()), folder / INDEX
+    first = min(_list_replications(results), default=0)
+    added = PublishedFile(path, compute_sha256(folder / path), len(results), about, first)
+    files = [*(_read_index_entries(index) if index.exists() else ()), added]
     listed = [make_json_record(file) for file in sorted(files, key=lambda file: file.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
     write_atomically(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"))
@@ -210,12 +212,19 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         suite = find_named_or_exported_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
-    numbers = {result.run.seed // SEEDS_PER_REPLICATION for result in results}
+    numbers = _list_replications(results)
+    if (first := min(numbers, default=0)) != file.first_replication:
+        seen = f"{file.path} has rows from replication {first} on, expected {file.first_replication}"
+        raise StoreError(f"{seen} as `first_replication` in {INDEX} says (0 if missing)")
     replications = {number: replace(suite, replication=number) for number in numbers}
     for result in results:
         if reason := _explain_foreign_row(result, replications[result.run.seed // SEEDS_PER_REPLICATION]):
             raise StoreError(f"{file.path}, run {result.run.key}: {reason}")
     return results
+
+
+def _list_replications(results: Iterable[RunResult]) -> set[int]:
+    return {result.run.seed // SEEDS_PER_REPLICATION for result in results}
 
 
 def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:

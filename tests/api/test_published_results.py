@@ -218,6 +218,14 @@ def test_load_all_results_shows_progress_on_a_terminal_after_a_second(monkeypatc
     assert capsys.readouterr() == ("", f"\r{last.replace('3 of', '2 of')}\r{last}\r{' ' * len(last)}\r")
 
 
+def test_files_of_replications_are_not_read():
+    """A replication's rows are in no table of the suite; their index entries say which files have these rows alone."""
+    named = [file for file in read_index_and_check_folder(ROOT / "results") if "replication" in file.path]
+    assert len(named) == 6 and {file.first_replication for file in named} == {1}
+    missing = ROOT / "there is no such folder"
+    assert collect_published_results(missing, "benchmark-digits@1", named).results == {}
+
+
 def test_package_data_lists_every_results_file():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]

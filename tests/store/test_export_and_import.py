@@ -178,7 +178,8 @@ def test_annotations_of_published_rows_must_not_change(store, second, tmp_path):
     for folder, each, share in zip(folders, (store, second), (0.75, 0.0), strict=True):
         each.add_results([row], annotations={f"{AnnotationKind.TIES} 1": share})
         (path := folder / "pics" / "1" / "row.parquet").parent.mkdir(parents=True)
-        add_file_to_index(folder, "pics/1/row.parquet", export_results(each, path), "me")
+        export_results(each, path)
+        add_file_to_index(folder, "pics/1/row.parquet", "me")
     refuse_changed_annotations(folders[0], folders[0])
     with pytest.raises(StoreError, match="was published with another value of 'ties 1', or with one that is missing"):
         refuse_changed_annotations(folders[1], folders[0])

@@ -15,7 +15,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
-from roarbench.store.export_and_import import ExportedFile, compute_row_checksum, export_results, import_results
+from roarbench.store.export_and_import import compute_row_checksum, export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -51,7 +51,8 @@ def published(store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     keys = list_keys(store, *PUBLISHED)
-    add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
+    export_results(store, folder / NAME, keys=keys)
+    add_file_to_index(folder, NAME, "the project")
     return folder
 
 
@@ -108,7 +109,7 @@ def other_suite(folder):
 
 def twice(folder):
     shutil.copy(folder / NAME, folder / OTHER)
-    add_file_to_index(folder, OTHER, len(list(ExportedFile(folder / OTHER).read_results())), "again")
+    add_file_to_index(folder, OTHER, "again")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,7 @@ def twice(folder):
         (set_row(code_version="=HYPERLINK(1)"), "a spreadsheet would take"),
         (change_index(sha256="0" * 64), "has the SHA-256"),
         (change_index(rows=3), "rows, expected 3 as in index.json"),
+        (change_index(first_replication=1), "has rows from replication 0 on, expected 1"),
         (change_index(path="../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
         (change_index(state="verified"), "not an index of results"),
         (lambda folder: (folder / NAME).unlink(), "missing in the folder"),
@@ -173,7 +175,8 @@ def invert(lines):
 def test_results_check_accepts_invented_row_and_lists_it_as_new(store, published, folder, call):
     keys = list_keys(store, "grad", "grad~matched")
     export_results(store, folder / OTHER, keys=keys)
-    add_file_to_index(folder, OTHER, rewrite_rows(folder / OTHER, invert), "invented")
+    rewrite_rows(folder / OTHER, invert)
+    add_file_to_index(folder, OTHER, "invented")
     checked = call("results", "check", folder, "--before", published)
     half = len(keys) // 2
     assert checked.code == 0 and "no check repeats a run" in checked.err and "`roarbench reproduce KEY`" in checked.err
@@ -239,7 +242,7 @@ def test_row_of_user_suite_is_published_with_suite_in_file(second, tmp_path):
     (folder / other).parent.mkdir()
     (folder / prepared.path).rename(folder / other)
     (folder / INDEX).unlink()
-    add_file_to_index(folder, other, len(found), "the project")
+    add_file_to_index(folder, other, "the project")
     with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
         read_checked_folder(folder)
 
