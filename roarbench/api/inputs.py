@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import describe_error, describe_type
 from roarbench.compute.ranking import have_byte_values
 from roarbench.datasets.catalogue import make_user_dataset_record
@@ -236,10 +237,8 @@ class Preprocessing:
                 raise CallerError(str(error)) from None
         elif isinstance(photograph, str | Path):
             subject = str(photograph)
-            try:
+            with convert_read_errors(photograph, "name an image file", CallerError):
                 decoded = decode_image(Path(photograph).read_bytes(), record)
-            except OSError as error:
-                raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
         else:
             raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
         if any(map(is_damage, decoded.repairs)):

@@ -30,6 +30,7 @@ from roarbench.api.user_networks import (
     take_few_images,
 )
 from roarbench.common.errors import CallerError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import describe_type, fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
 from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
@@ -222,11 +223,8 @@ def _write_builder(builder: Callable[..., Any]) -> str:
 
 def _read_source_and_function(builder: str) -> tuple[str, str]:
     file, _, function = builder.rpartition(":")
-    try:
+    with convert_read_errors(file, f"network is '{builder}', expected FILE.py:FUNCTION", CallerError):
         return Path(file).read_text("utf-8"), function
-    except (OSError, UnicodeDecodeError) as error:
-        seen = f"cannot read {file or 'it'} ({getattr(error, 'strerror', None) or 'it is not UTF-8'})"
-        raise CallerError(f"network is '{builder}': {seen}; write FILE.py:FUNCTION") from None
 
 
 def write_network_structure(model: nn.Module, images: Tensor | None = None) -> tuple[str, list[str]]:

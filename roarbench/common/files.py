@@ -69,6 +69,18 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def convert_read_errors(path: Path | str, remedy: str = "", kind: type[CallerError] = StoreError) -> Iterator[None]:
+    """Convert errors of reading a file, or of decoding it as UTF-8, to a one-line error with the remedy."""
+    try:
+        yield
+    except OSError as error:
+        seen = f"cannot read {error.filename or path}: {error.strerror or error}"
+        raise kind("; ".join(filter(None, (seen, remedy)))) from error
+    except UnicodeDecodeError as error:
+        raise kind(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
+@contextmanager
 def lock_file(path: Path, *folders: Path) -> Iterator[None]:
     """Let only one process at a time run this block, by a lock file; the file and its folder are created if missing.
 
@@ -101,11 +113,8 @@ def refresh_folder_listings(*folders: Path) -> None:
 
 def compute_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, 64 hex digits; raise StoreError if the file cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    with convert_read_errors(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str, whole: bool = False) -> None:
@@ -114,10 +123,8 @@ def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str
     A process reads each version of a file only once. If this or another process has read a large file completely
     before, only the file's size, modification time and a sample of its bytes are compared, unless `whole` is True.
     """
-    try:
+    with convert_read_errors(path, remedy):
         status = path.stat()
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
     if not whole and _was_verified_before(path, checksum):
         return
     if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != checksum:

@@ -15,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
@@ -56,15 +57,12 @@ _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other image
 
 def describe_images(images: UserImages) -> Iterator[str]:
     """Yield the list of classes, and a line for each thing that may be wrong; raise DataError for unreadable files."""
-    try:
+    with convert_read_errors(images.record.folder, "run again when no program changes it", DataError):
         yield list_class_counts(images)
         yield from describe_odd_class_folders(images)
         yield from describe_images_of_few_values(images)
         yield from describe_repeated_images(images)
         yield from _describe_small_classes(images)
-    except OSError as error:
-        seen = f"cannot read {error.filename or images.record.folder}: {error.strerror or error}"
-        raise DataError(f"{seen}; run again when no program changes it") from error
 
 
 def count_by_class(images: UserImages) -> dict[Split, NDArray[np.int64]]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.common.files import compute_sha256
+from roarbench.common.files import compute_sha256, convert_read_errors
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.image_folders import has_idx_files, has_image_suffix, list_all_files_below
 from roarbench.datasets.label_files import list_label_files
@@ -81,7 +81,8 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
     Label files and lists of images have a checksum in place of the time, as their content decides labels and splits.
     """
     folder = path.parent if record.tabular else path
-    try:
+    # for example a file that was just deleted
+    with convert_read_errors(path, "run again when no program changes it", DataError):
         candidates = [path] if record.tabular else list_all_files_below(path)
         files = sorted(
             file for file in candidates if file.is_file() and (record.own != FOLDERS or has_image_suffix(file))
@@ -94,9 +95,6 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
             texts = dict.fromkeys([*list_label_files(path, record.label_files), *lists])
             listed += [[str(file.relative_to(folder)), file.stat().st_size, compute_sha256(file)] for file in texts]
         return listed
-    except OSError as error:  # for example a file that was just deleted
-        seen = f"cannot read {error.filename}: {error.strerror}"
-        raise DataError(f"{seen}; run again when no program changes it") from error
 
 
 def download_dataset(record: DatasetRecord) -> Path:

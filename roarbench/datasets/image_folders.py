@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import list_some
 
 IMAGE_SUFFIXES = (
@@ -77,12 +78,9 @@ class FileGroup(NamedTuple):
 
 def list_class_names(folder: Path) -> list[str]:
     """Return the sorted names of the class folders in a folder, without hidden folders and those that systems make."""
-    try:
+    with convert_read_errors(folder, "name a folder that has one folder of images per class", DataError):
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
         return sorted(name for name in names if not name.startswith(".") and not is_system_folder(name))
-    except OSError as error:
-        seen = f"cannot read {folder}: {error.strerror}"
-        raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
 
 
 def group_files(folder: Path, files: Sequence[str]) -> tuple[FileGroup, ...]:
@@ -150,11 +148,10 @@ def _raise_unreadable_folder(error: OSError) -> None:
 
 def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield the contents of the group's files `rows`, at most 64 at a time; raise DataError for an unreadable file."""
-    try:
-        for start in range(0, len(rows), IMAGES_PER_READ):
-            yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + IMAGES_PER_READ]]
-    except OSError as error:
-        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+    for start in range(0, len(rows), IMAGES_PER_READ):
+        with convert_read_errors(group.folder, kind=DataError):
+            part = [(group.folder / group.files[row]).read_bytes() for row in rows[start:][:IMAGES_PER_READ].tolist()]
+        yield part
 
 
 class _SplitName(NamedTuple):

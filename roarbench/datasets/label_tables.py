@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roarbench.common.errors import DataError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import list_some
 from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix
 
@@ -59,12 +60,8 @@ def read_label_table(path: Path, names_image: Callable[[str], bool], known_colum
     if path.suffix.lower() not in LABEL_FILE_SUFFIXES:
         seen = f"the label file {path.name} ends in '{path.suffix}'"
         raise DataError(f"{seen}, expected {', '.join(LABEL_FILE_SUFFIXES)}; write its labels into a CSV file")
-    try:
+    with convert_read_errors(path, "expected a label file", DataError):
         text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}; expected a label file") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     if path.suffix.lower() in JSON_SUFFIXES:
         return _parse_json_lines(text, path)
     rows = _split_rows(text, path, names_image)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from roarbench.common.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.files import convert_read_errors
 from roarbench.common.identity import hash_value, make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
@@ -178,12 +179,9 @@ def _read_network_name_and_source(name: str, base: Path, subject: str) -> tuple[
 
 
 def _read_network_file(path: Path, function: str) -> tuple[str, str]:
-    try:
+    with convert_read_errors(path, "write FILE.py:FUNCTION", CallerError):
         content = path.read_bytes()
         source = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise CallerError(f"cannot read the network's file {path}: {problem}; write FILE.py:FUNCTION") from None
     if len(content) > _MAX_FILE_BYTES:
         limit = f"a file that defines a network may have at most {_MAX_FILE_BYTES:,}"
         raise CallerError(f"{path} has {len(content):,} bytes; {limit}")

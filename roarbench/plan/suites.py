@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from roarbench.common.enums import MapNumerics, Split, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName, make_missing_suite_file_error
+from roarbench.common.files import convert_read_errors
 from roarbench.common.identity import check_field_values, hash_value, make_json_record
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.datasets.preprocessing import check_resizing, check_window, parse_mean_and_std
@@ -131,14 +132,11 @@ def find_default_explained_weights(suite: SuiteSpec) -> str:
 
 def read_suite(path: Path) -> SuiteSpec:
     """Read a suite's file; raise CallerError, which names the file and its section, if the file is invalid."""
-    try:
+    advice = "`roarbench new-suite FOLDER` writes one"
+    with convert_read_errors(path, advice, CallerError):
+        if not path.exists():
+            raise make_missing_suite_file_error(path, advice)
         text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a byte order mark first
-    except FileNotFoundError:
-        raise make_missing_suite_file_error(path, "`roarbench new-suite FOLDER` writes one") from None
-    except OSError as error:
-        raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
-    except UnicodeDecodeError as error:
-        raise CallerError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     return parse_suite(text, path)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
+from roarbench.common.files import convert_read_errors
 from roarbench.plan.cells_and_runs import Run, read_cell_record
 from roarbench.store.run_result import RunResult, parse_provenance
 
@@ -49,10 +50,8 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
     Raises:
         StoreError: The file has another hash.
     """
-    try:
+    with convert_read_errors(path):
         content = path.read_bytes()  # no memory map: the file may change after its hash was checked
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     if (seen := hashlib.sha256(content).hexdigest()) != sha256:
         raise StoreError(f"{path} has the SHA-256 {seen[:12]}…, expected {sha256[:12]}… as in the index")
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:

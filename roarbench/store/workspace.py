@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from roarbench.common.errors import StoreError
-from roarbench.common.files import convert_write_errors, lock_file, write_atomically
+from roarbench.common.files import convert_read_errors, convert_write_errors, lock_file, write_atomically
 from roarbench.estimators.ids import EstimatorId
 
 DEFAULT_FILE = "results.sqlite"  # default database, a file in the store's folder
@@ -68,11 +68,8 @@ class Workspace:
         """Return a submission's file after checking its hash; parameters and twins in the id are ignored."""
         estimator_id = EstimatorId.parse(submission_id)
         path = self.submissions / f"{estimator_id.id_without_parameters}.py"
-        try:
+        with convert_read_errors(path, "name the file with --submission again"):
             source = path.read_bytes()
-        except OSError as error:
-            seen = f"cannot read {path}: {error.strerror or error}"
-            raise StoreError(f"{seen}; name the file with --submission again") from error
         if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
             seen = f"{path} was altered: its name has another hash"
             raise StoreError(f"{seen}; delete it and name your file with --submission")

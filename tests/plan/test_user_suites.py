@@ -317,7 +317,7 @@ WRONG = (
     (IMAGES, 'images = "pictures/red"', "red has 8 images and no class folders; put the images of each class"),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
-    ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
+    ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read "),
     (
         "epochs = 1",
         "sides = 1",
