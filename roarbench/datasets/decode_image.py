@@ -174,29 +174,23 @@ class InspectedImage(NamedTuple):
     """Properties of an image before it is decoded."""
 
     damage: str  # why the image cannot be decoded completely, as `is_damage` knows it; empty for an undamaged image
-    bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
+    values: Values | None = None  # values that are no bytes; None for images of 8 bits and for damaged images
+
+    @property
+    def bits(self) -> int:
+        """Return the bits that the largest value needs, if the image has more than 8 bits per channel; else 0."""
+        return count_bits_of_largest_value(self.values)
 
 
 def inspect_image(content: bytes) -> InspectedImage:
-    """Find out whether a stored image can be decoded completely, and how many bits its values use."""
+    """Find out whether a stored image can be decoded completely, and its values if these are no bytes."""
     try:
         with Image.open(BytesIO(content)) as image:
-            return InspectedImage("", count_bits_of_largest_value(_load_upright(image, content)[1]))
+            return InspectedImage("", _load_upright(image, content)[1])
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
         return InspectedImage(describe_failure(error, content))
-
-
-def read_values(content: bytes) -> Values | None:
-    """Return the values of a stored image that are no bytes; None for images of 8 bits and for damaged images."""
-    try:
-        with Image.open(BytesIO(content)) as image:
-            return _load_upright(image, content)[1]
-    except MemoryError:
-        raise
-    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        return None
 
 
 def is_damage(kind: str) -> bool:

@@ -35,8 +35,8 @@ from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_for
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     add_counts_of_table,
+    list_stored_images,
     open_undecoded_splits,
-    read_parquet_class_names,
 )
 from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
 from roarbench.datasets.user_images import list_user_images
@@ -191,10 +191,15 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     shaped = _add_image_shape(record, (file.read_bytes() for file in inspected), warn)
     checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        images = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
-    names = [file.relative_to(folder).as_posix() for file, image in zip(checked, images, strict=True) if image.damage]
-    refuse_many_damaged_images(names, len(checked), record.name, Counter(image.damage for image in images))
-    return _add_bit_depth(shaped, (image.bits for image in images))
+        damages, bits = zip(*pool.map(_find_damage_and_bits, checked), strict=True)
+    names = [file.relative_to(folder).as_posix() for file, damage in zip(checked, damages, strict=True) if damage]
+    refuse_many_damaged_images(names, len(checked), record.name, Counter(damages))
+    return _add_bit_depth(shaped, bits)
+
+
+def _find_damage_and_bits(file: Path) -> tuple[str, int]:
+    image = inspect_image(file.read_bytes())  # its values need much memory
+    return image.damage, image.bits
 
 
 def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
@@ -247,7 +252,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
-    for line in table_columns.describe_alike_classes(read_parquet_class_names(record), "spell them alike"):
+    for line in table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike"):
         warn(line)
     record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))

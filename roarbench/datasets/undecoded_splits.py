@@ -1,9 +1,10 @@
 """Open the two splits of a data set from any source without decoding the images, and count their images and classes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_system_package_folder,
 )
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.parquet_labels import NumberedLabels, read_file_labels, unify_labels
+from roarbench.datasets.parquet_labels import read_file_labels, unify_labels
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
@@ -90,10 +91,7 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
             rows = select_rows_of_split(record, split, labels)
             splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
     else:
-        splits = {}
-        for split, (groups, labels) in list_images_and_labels(record, data).items():
-            rows = select_rows_of_split(record, split, labels)
-            splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
+        splits = select_splits(record, list_stored_images(record, data))
     for split, count in record.image_counts.items():
         _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
@@ -102,12 +100,11 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
 def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSplit:
     source = find_dataset("imagenette64")
     photographs = replace(source, train_images=record.train_images, test_images=record.test_images)
-    groups, labels = list_images_and_labels(photographs, None)[split]
-    rows = select_rows_of_split(photographs, split, labels)
-    contents = read_stored_images(groups, photographs.image_column, rows)
+    raw = select_splits(photographs, list_stored_images(photographs))[split]
+    contents = read_stored_images(raw.groups, photographs.image_column, raw.rows)
     decoded = [decode_image(content, photographs).pixels for content in contents]
-    stamped = planted_images.stamp_class_in_all_corners(np.stack(decoded), labels[rows], record.classes)
-    return _make_raw_split(record, stamped, labels[rows])
+    stamped = planted_images.stamp_class_in_all_corners(np.stack(decoded), raw.labels, record.classes)
+    return _make_raw_split(record, stamped, raw.labels)
 
 
 def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
@@ -117,7 +114,8 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     """
     if record.own == TABLE:
         return add_counts_of_table(record, *read_features_and_labels(find_local_table_file(record, None), record))
-    return _add_counts(record, {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()})
+    stored = list_stored_images(record)
+    return _add_counts(record, {split: labels for split, (_, labels) in stored.splits.items()}, stored.classes)
 
 
 def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labels: Labels) -> DatasetRecord:
@@ -125,7 +123,7 @@ def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labe
     return _add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
 
 
-def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> DatasetRecord:
+def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names: Sequence[str] = ()) -> DatasetRecord:
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             missing = int((labels < 0).sum())
@@ -141,8 +139,7 @@ def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> Da
     if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
         seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
         remedy = "expected two or more classes with two or more images each"
-        if len(train) > 1 and len(test) and record.own == FOLDERS:
-            names = list_images_and_class_names(record, Path(record.folder)).classes
+        if len(train) > 1 and len(test) and names:
             remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         elif len(train) > 1 and len(test):
             lacking = list_some([f"{number}" for number in np.setdiff1d(np.arange(classes), train)])
@@ -184,21 +181,38 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
-def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, Labels]]:
-    """Return the stored images and labels, int64 (n,), of each split; `data` replaces the record's location."""
+class StoredImages(NamedTuple):
+    """The stored images of a data set, from which those of each split are selected."""
+
+    splits: Mapping[Split, tuple[Groups, Labels]]  # images and labels, int64 (n,)
+    classes: tuple[str, ...]  # names by class number; empty if labels are numbers without names
+
+
+def select_splits(record: DatasetRecord, stored: StoredImages) -> dict[Split, RawSplit]:
+    """Select the images of each split."""
+    splits = {}
+    for split, (groups, labels) in stored.splits.items():
+        rows = select_rows_of_split(record, split, labels)
+        splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
+    return splits
+
+
+def list_stored_images(record: DatasetRecord, data: Path | None = None) -> StoredImages:
+    """List the stored images with their labels; `data` replaces the record's location."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         images = list_images_and_class_names(record, folder)
-        return {
-            split: (image_folders.group_files(folder, paths), labels)
-            for split, (paths, labels) in images.splits.items()
-        }
+        listed = images.splits.items()
+        groups = {split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in listed}
+        return StoredImages(groups, tuple(images.classes))
     source = str(folder) if data or record.own else record.bundled or record.hub
-    by_split = _find_or_download_parquet_files(record, folder, source)
+    found = _find_or_download_parquet_files(record, folder, source)
     try:
-        files = {split: _take_files_until_enough_per_class(record, by_split[split], source) for split in Split}
-        labels = _read_labels(record, files, source).labels
-        return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
+        files = {split: _take_files_until_enough_per_class(record, found[split], source) for split in Split}
+        by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
+        read = unify_labels(by_split, source, record.label_column, record.classes if record.numbered else 0)
+        rows = {split: (parquet_files.list_row_groups(files[split]), read.labels[split]) for split in Split}
+        return StoredImages(rows, read.names)
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
 
@@ -252,17 +266,6 @@ def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Pa
             if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
                 break
     return needed
-
-
-def read_parquet_class_names(record: DatasetRecord) -> tuple[str, ...]:
-    """Return the name of each class of a user's parquet files; empty if their labels are numbers without names."""
-    by_split = _find_or_download_parquet_files(record, Path(record.folder), record.folder)
-    return _read_labels(record, {split: list(by_split[split]) for split in Split}, record.folder).names
-
-
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> NumberedLabels:
-    by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
-    return unify_labels(by_split, source, record.label_column, record.classes if record.numbered else 0)
 
 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:

@@ -2,23 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
-from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_folders import FileGroup, group_files
-from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.select_images import Labels, select_rows_of_split
-from roarbench.datasets.undecoded_splits import (
-    RawSplit,
-    open_undecoded_splits,
-    read_parquet_class_names,
-    read_stored_images,
-)
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.select_images import Labels
+from roarbench.datasets.undecoded_splits import RawSplit, list_stored_images, read_stored_images, select_splits
 
 # row groups of larger parquet splits are not all read, because that takes minutes
 LARGE_FILES = 4 * 2**30  # bytes
@@ -68,17 +61,10 @@ class UserImages:
 
 def list_user_images(record: DatasetRecord) -> UserImages:
     """List the images and class names of a user's record that has its counts; raise DataError if files are wrong."""
-    if record.own == FOLDERS and not record.numbered:  # one listing for images and names
-        folder = Path(record.folder)
-        listed = list_images_and_class_names(record, folder)
-        splits = {}
-        for split, (paths, labels) in listed.splits.items():
-            rows = select_rows_of_split(record, split, labels)
-            splits[split] = RawSplit(labels[rows], rows, group_files(folder, paths))
-        return UserImages(record, tuple(listed.classes), splits)
-    names = () if record.numbered else read_parquet_class_names(record)[: record.classes]
+    stored = list_stored_images(record)
+    names = () if record.numbered else stored.classes[: record.classes]
     numbers = map(str, range(len(names), record.classes))
-    return UserImages(record, (*names, *numbers), open_undecoded_splits(record, None))
+    return UserImages(record, (*names, *numbers), select_splits(record, stored))
 
 
 def sample_images(labels: Labels, per_class: int, spread: bool = True) -> NDArray[np.int64]:

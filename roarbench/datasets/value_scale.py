@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import is_unbounded, loses_contrast, read_values
+from roarbench.datasets.decode_image import inspect_image, is_unbounded, loses_contrast
 from roarbench.datasets.high_depth import Values, find_used_range, sample_without_spikes
 from roarbench.datasets.undecoded_splits import RawSplit, read_stored_images
 
@@ -31,7 +31,7 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
     """
     chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
     contents = read_stored_images(raw.groups, record.image_column, chosen)
-    found = (values for values in map(read_values, contents) if values is not None)
+    found = (values for content in contents if (values := inspect_image(content).values) is not None)
     images = [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
     few = sum(loses_contrast(image.values, record.depth) for image in images)
     if not images or not any(image.unbounded for image in images) and few <= len(images) / 2:

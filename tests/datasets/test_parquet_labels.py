@@ -12,7 +12,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.parquet_labels import read_class_names, read_file_labels, unify_labels
-from roarbench.datasets.undecoded_splits import list_images_and_labels, read_parquet_class_names
+from roarbench.datasets.undecoded_splits import list_stored_images
 from tests.helpers.image_files import png
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
@@ -32,8 +32,9 @@ def read_labels(folder):
     """Labels of both splits, and the names of their classes, as the product reads them."""
     said = []
     record = infer_dataset(folder, said.append)
-    labels = {split.value: labels.tolist() for split, (_, labels) in list_images_and_labels(record, None).items()}
-    return labels["train"], labels["test"], read_parquet_class_names(record), "\n".join(said)
+    stored = list_stored_images(record)
+    labels = {split.value: labels.tolist() for split, (_, labels) in stored.splits.items()}
+    return labels["train"], labels["test"], stored.classes, "\n".join(said)
 
 
 A, B = ["cat", "dog"], ["dog", "cat"]
