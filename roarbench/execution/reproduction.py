@@ -2,9 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,19 +11,16 @@ from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.correctness_of_suite import estimate_variance
 from roarbench.analysis.load_results import find_run_key
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.common.errors import CallerError, DataError, Hint, RemovedName, RunError
+from roarbench.common.errors import CallerError, DataError, Hint, RemovedName
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.compare_repeated_run import Reproduction
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.published_networks import install_network_file, list_network_folders
-from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
-from roarbench.execution.run_suite import do_steps_on_workers
-from roarbench.execution.workload import count_work
+from roarbench.execution.run_suite import do_runs
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
-from roarbench.plan.plan_entry import add_rows, plan_single_run
+from roarbench.plan.plan_entry import PlanEntry, add_rows, make_plan_entry, plan_single_run
 from roarbench.plan.planned_runs import (
     PlannedRun,
     find_protocol_name,
@@ -88,11 +83,8 @@ def reproduce(
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in settings.weights}
-    if entry := find_plan_entry(store.database, key):
-        suite = plan_single_run(run, entry, read_suites(store.database))
-        measured = add_rows(suite, run, store.list_cells_and_seeds(run))
-    else:  # the run was stored by a version without entries
-        measured, suite = find_suite_and_part_of_run(store, stored, paths)
+    entry = find_plan_entry(store.database, key) or infer_plan_entry(store, stored, paths)
+    suite = plan_single_run(run, entry, read_suites(store.database))
     weights = _choose_weights_to_reproduce(suite, run, paths)
     refuse_untrusted_network(suite, settings.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
@@ -116,6 +108,7 @@ def reproduce(
     if spec := work.make_ranking_spec_of_run(run):
         kept = replace(work, workspace=workspace).rankings
         again = replace(again, rankings=kept.find_recorded_checksum(spec, again.rankings))
+    measured = add_rows(suite, run, store.list_cells_and_seeds(run))
     reproduction = Reproduction(stored, again, _estimate_run_deviation(store, measured, stored, again), reused)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
         store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
@@ -161,15 +154,8 @@ def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, s
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
-    codes = read_submitted_codes(work.suite, work.workspace)
-    lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
-    measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print, codes=codes)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
-        graph = build_job_graph(work, [run])
-        with closing(do_steps_on_workers(work, graph, store, measure, workers, console)) as events:
-            for event in events:
-                if event.failure and event.step.runs:  # after a failure of a needed step, the run itself fails
-                    raise RunError(event.failure)
+        do_runs(work, [run], store, console, workers)
         return store.read_results([run.key])[run.key]
 
 
@@ -196,14 +182,13 @@ def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunRe
     return variance.compute_run_standard_deviation(has_other_maps, cell.t) if variance else None
 
 
-def find_suite_and_part_of_run(
-    store: ResultsStore, stored: RunResult, weight_titles: Iterable[str]
-) -> tuple[SuiteSpec, SuiteSpec]:
-    """Find the suite that plans most of the stored runs with this run's rankings, and its part with their protocols.
+def infer_plan_entry(store: ResultsStore, stored: RunResult, weight_titles: Iterable[str]) -> PlanEntry:
+    """Return the entry of a run that an earlier version stored without one.
 
-    A run that an earlier version stored has no `PlanEntry`, and its record lacks the number of explained networks, the
-    recipe that trained them, and the levels and splits of its rankings. Several suites share a run, but differ in
-    these. Among equal suites, one that specifies the run's weights is preferred, as it ranks fewer images.
+    Several suites share a run, but differ in what an entry has: the number of explained networks, the recipe that
+    trained them, and the levels and splits of rankings. The suite that plans most of the stored runs with this run's
+    rankings is taken, and of it the protocols of these runs. Among equal suites, one that specifies the run's weights
+    is preferred, as it ranks fewer images.
     """
     run = stored.run
     found = list(_list_suites_that_can_have_run(store, run, weight_titles))
@@ -221,11 +206,11 @@ def find_suite_and_part_of_run(
     # of suites that plan equally many of the stored runs, the one with the fewest others
     fits = [(len(cells & row), -len(row)) if _drop_fill_and_unit(run.cell) in row else (0, 0) for row in planned]
     best = found[fits.index(max(fits))]
-    if not stored.rankings or max(fits) == (0, 0):
-        return best, best
-    asked = {(cell.order, cell.retrain) for cell in cells}
-    blocks = (block for block in best.blocks if (block.protocol.order, block.protocol.retrain) in asked)
-    return best, replace(best, blocks=tuple(blocks))
+    if stored.rankings and max(fits) != (0, 0):
+        asked = {(cell.order, cell.retrain) for cell in cells}
+        blocks = (block for block in best.blocks if (block.protocol.order, block.protocol.retrain) in asked)
+        best = replace(best, blocks=tuple(blocks))
+    return make_plan_entry(best, run)
 
 
 def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> Iterator[SuiteSpec]:

@@ -37,9 +37,10 @@ from roarbench.execution.rate_measurement import measure_or_assume_rates, read_s
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_steps
 from roarbench.execution.worker_counts import MOST_PER_CORE
-from roarbench.execution.workload import WorkCounts, count_missing_work
+from roarbench.execution.workload import WorkCounts, count_missing_work, count_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
+    PlannedRun,
     build_run,
     list_clean_runs_of_explained_networks,
     list_runs,
@@ -308,17 +309,28 @@ def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobConte
 
 def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
-    results = collect_stored_results(request.suite, store, work.images)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
     install_published_networks(work, store, console)
-    runs, (missing_work, _) = _list_reference_runs(results), count_missing_work(results, work.workspace)
-    say = partial(console.print, soft_wrap=True)
-    measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
+    runs = _list_reference_runs(collect_stored_results(request.suite, store, work.images))
+    do_runs(work, runs, store, console, request.workers, request.start)
+    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
+
+
+def do_runs(
+    work: JobContext,
+    runs: list[Run],
+    store: ResultsStore,
+    console: Console,
+    workers: int,
+    start: Start = start_local_workers,
+) -> None:
+    """Do these runs and the steps that they need; raise RunError with the reason of the first failure."""
+    lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed) for run in runs], work.images.limit)
+    say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(work.suite, work.workspace)
+    measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=say, codes=codes)
     graph = build_job_graph(work, runs)
-    events = do_steps_on_workers(work, graph, store, measure, request.workers, console, request.start)
-    with closing(events):
+    with closing(do_steps_on_workers(work, graph, store, measure, workers, console, start)) as events:
         for event in events:
             if event.failure:
                 raise RunError(event.failure)
-    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)

@@ -297,12 +297,12 @@ def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
     monkeypatch.setattr(reproduction, "list_all_suites", lambda _: [suite])
     second.add_results([*rows, stored])
-    whole, part = reproduction.find_suite_and_part_of_run(second, stored, ())
-    assert [block.protocol for block in part.blocks] == [KAR]
-    single = plan_single_run(kar, make_plan_entry(suite, kar), [])
+    entry = reproduction.infer_plan_entry(second, stored, ())
+    assert entry == make_plan_entry(replace(suite, blocks=suite.blocks[1:]), kar)
+    single = plan_single_run(kar, entry, [])
     assert reproduction._estimate_run_deviation(second, single, stored, stored) is None
     widened = add_rows(single, kar, second.list_cells_and_seeds(kar))
-    found = [reproduction._estimate_run_deviation(second, each, stored, stored) for each in (whole, widened)]
+    found = [reproduction._estimate_run_deviation(second, each, stored, stored) for each in (suite, widened)]
     assert found[0] == found[1] > 0.7
 
 
