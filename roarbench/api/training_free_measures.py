@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
-from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.explainers import Explainers, make_batch_per_network
 from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.read_explainers import read_explainers
@@ -102,7 +102,6 @@ def check(
     explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
         networks, threads, logits = _wrap_and_run_networks(models, pixels)
-        explainers = explainers.protect(networks)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
@@ -113,14 +112,7 @@ def check(
         agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
-        few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
-        explainers.refuse_failing_estimators(few)
-        passes = explainers.count_passes(few[0])
-        scores = make_and_score_maps(request, explainers, threads)
-        threads.refuse_changed_logits(pixels, logits)
-    warn_of_tied_features(scores, explainers)
-    if agreed.any():
-        warn_of_equal_maps(scores, explainers)
+        scores, passes = _explain_and_score(request, explainers, threads, logits)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
     own = _make_own_network_table(scores, request, explainers.searches, passes) if agreed.any() else None
@@ -195,18 +187,11 @@ def own_network_gain(
     removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
-        explainers = explainers.protect(wrapped)
         warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits)
         agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
-        few = request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2]))
-        explainers.refuse_failing_estimators(few)
-        passes = explainers.count_passes(few[0])
-        scores = make_and_score_maps(request, explainers, threads)
-        threads.refuse_changed_logits(pixels, logits)
-    warn_of_tied_features(scores, explainers)
-    warn_of_equal_maps(scores, explainers)
+        scores, passes = _explain_and_score(request, explainers, threads, logits)
     return _make_own_network_table(scores, request, explainers.searches, passes)
 
 
@@ -237,6 +222,27 @@ def _wrap_and_run_networks(
     logits = threads.compute_logits(pixels)
     refuse_nan_or_duplicate_logits(logits)
     return networks, threads, logits
+
+
+def _explain_and_score(
+    request: ScoringRequest, explainers: Explainers, threads: ThreadedNetworks, logits: Sequence[Tensor]
+) -> tuple[dict[str, MapScores], dict[str, float | None]]:
+    """Return the networks' scores, and the passes per map, by estimator name, after a trial of all estimators.
+
+    `logits`, (n, classes) of each network, must be the same at the end. The trial prefers images on which the networks
+    agree.
+    """
+    explainers, (_, pixels, targets, agreed, *_) = explainers.protect(request.networks), request
+    few = torch.from_numpy(np.argsort(~agreed, kind="stable")[:2])
+    batches = make_batch_per_network(request.networks, pixels[few], targets[few], few)
+    explainers.refuse_failing_estimators(batches)
+    passes = explainers.count_passes(batches[0])
+    scores = make_and_score_maps(request, explainers, threads)
+    threads.refuse_changed_logits(pixels, logits)
+    warn_of_tied_features(scores, explainers)
+    if agreed.any():
+        warn_of_equal_maps(scores, explainers)
+    return scores, passes
 
 
 def _compute_gains_over_random(
