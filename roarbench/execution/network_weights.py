@@ -75,11 +75,13 @@ def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: 
         load_starting_weights(start, build_suite_network(suite, generator), channels, suite.model)
 
 
-def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
+def load_given_weights(
+    weights: str, model: nn.Module, channels: int, network: str, keeps_other_head: bool = False
+) -> Normalisation | None:
     """Load weights into a model, in place; return the normalisation that they need, or None for the suite's own.
 
     `weights` is a file, a name in `PUBLISHED_WEIGHTS`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the
-    model's name, for messages.
+    model's name, for messages. With `keeps_other_head`, a final layer with another number of classes is not loaded.
 
     Raises:
         CallerError: The weights cannot be fetched or read, or belong to another network.
@@ -93,8 +95,12 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
         path = _fetch_torchvision_file(_find_torchvision_file_name(name, version))
     else:
         path = Path(weights)
-    weight_file = read_weights(path)
-    state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
+    weight_file, own = read_weights(path), model.state_dict()
+    state = _strip_name_prefixes(weight_file.state, own.keys())
+    for name in state.keys() & own.keys() if keeps_other_head else ():
+        shape, own_shape = state[name].shape, own[name].shape
+        if shape != own_shape and shape[1:] == own_shape[1:]:
+            state[name] = own[name]  # the final layer keeps its random weights
     _check_weights_fit(state, model, path, network)
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if weights.startswith(TORCHVISION) or make_weights_title(str(path)).startswith(TORCHVISION):
@@ -124,18 +130,9 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
 
     For `torchvision:NAME/WEIGHTS`, the final layer is not loaded if the model has another number of classes.
     """
-    name, slash, weights = start.removeprefix(TORCHVISION).partition("/")
-    if not slash:
-        load_given_weights(start.partition("@")[0], model, channels, network)
-        return
-    path = _fetch_torchvision_file(_find_torchvision_file_name(name, weights))
-    state, own = read_weights(path).state, model.state_dict()
-    for name in state.keys() & own.keys():
-        shape, own_shape = state[name].shape, own[name].shape
-        if shape != own_shape and shape[1:] == own_shape[1:]:
-            state[name] = own[name]  # the final layer keeps its random weights
-    _check_weights_fit(state, model, path, network)
-    model.load_state_dict(state, strict=False)
+    of_torchvision = "/" in start
+    weights = start.replace("/", "@") if of_torchvision else start.partition("@")[0]
+    load_given_weights(weights, model, channels, network, keeps_other_head=of_torchvision)
 
 
 def _find_torchvision_file_name(name: str, weights: str) -> str:
