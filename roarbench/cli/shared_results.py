@@ -13,7 +13,7 @@ from roarbench.api.suites import print_store_if_default
 from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, declare_argument, declare_option
 from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_count
+from roarbench.common.text import format_count, join_with_and
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ def _summarize_import(
     conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
     yield (
         f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
-        f"{len(conflicts)} are stored already with other predictions and were not imported"
+        f"{len(conflicts)} are stored already with other predictions, weights or rankings and were not imported"
     )
     if outcome.removed:
         count = format_count(outcome.removed, "result")
         yield f"{count} of the removed protocol roar-exchanged: stored, but in no table; commit 33fdbc1c shows them"
-    yield from (f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS])
+    yield from (_describe_conflict(conflict) for conflict in conflicts[:_MOST_CONFLICTS])
     if more > 0:
-        yield f"other predictions: {more} more runs"
+        yield f"other values: {more} more runs"
     for title, rows in unranked.items():
         yield from (f"{title}: {line}" for line in describe_rows_without_rank(rows))
 
@@ -114,7 +114,8 @@ def _describe_conflict(conflict: "Conflict") -> str:
     run, stored = conflict.stored.run, conflict.stored
     counts = f"{stored.correct:,} of {stored.total:,} correct here, {conflict.imported.correct:,} in the file"
     differ = f"{conflict.differing_images:,} differ (key {run.key[:8]})"
-    return f"{describe_run(PlannedRun(run.cell, run.seed))}: {counts}, {differ}"
+    named = f"other {join_with_and(conflict.differences)}: {describe_run(PlannedRun(run.cell, run.seed))}"
+    return f"{named}: {counts}, {differ}"
 
 
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
@@ -124,12 +125,10 @@ def check(folder: Folder, before: Before = None) -> None:
     No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
     reproduce some of their runs.
     """
-    from roarbench.store.published_folder import find_new_results, read_checked_folder, refuse_changed_annotations
+    from roarbench.store.published_folder import find_new_results_of_change, read_checked_folder
 
     by_file = read_checked_folder(folder)
-    new = find_new_results(by_file, read_checked_folder(before)) if before else {}
-    if before:
-        refuse_changed_annotations(folder, before)
+    new = find_new_results_of_change(folder, by_file, before) if before else {}
     for file, results in new.items():
         runs = Counter(result.run.cell.estimator for result in results)
         rows = ", ".join(f"{row} ({format_count(number, 'run')})" for row, number in sorted(runs.items()))

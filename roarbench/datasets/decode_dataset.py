@@ -20,7 +20,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import DataError, StoreError
 from roarbench.common.files import compute_sha256, flush_to_disk, record_verified_checksum
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.file_locations_and_downloads import make_source_identity
+from roarbench.datasets.file_locations_and_downloads import hash_users_files, make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingTally, ReportProgress, decode_splits
 from roarbench.datasets.select_images import check_image_limit
@@ -58,7 +58,12 @@ def decode_dataset(
                     _decode_and_write_manifest(target, record, data, limit, workers, report_progress)
         except OSError as error:
             raise _make_store_error(error, record, folder) from error
-    return open_decoded(target)
+    images = open_decoded(target)
+    contents = json.loads((target / MANIFEST).read_text()).get("contents")  # older manifests have none
+    if contents and contents != hash_users_files(record, data):
+        seen = f"files in {data or record.folder} were edited since they were decoded, though their sizes and times are"
+        raise DataError(f"{seen} the same; delete {target}, and run the same command again")
+    return images
 
 
 def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
@@ -99,7 +104,8 @@ def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> St
 def _decode_and_write_manifest(
     target: Path, record: DatasetRecord, data: Path | None, limit: int | None, workers: int, report: ReportProgress
 ) -> None:
-    source, raw = make_source_identity(record, data), open_undecoded_splits(record, data, limit is not None)
+    source, contents = make_source_identity(record, data), hash_users_files(record, data)
+    raw = open_undecoded_splits(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(target, ignore_errors=True)  # a folder without a manifest was left by an interrupted deletion
@@ -125,6 +131,7 @@ def _decode_and_write_manifest(
         "std": std,
         "repairs": {split: tallies[split].repairs for split in Split},
         "fingerprint": identity.hash_value(fingerprinted),
+        "contents": contents,
     }
     _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()

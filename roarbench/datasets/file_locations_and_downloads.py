@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.common.files import compute_sha256, convert_read_errors
+from roarbench.common.files import LARGE, compute_sha256, convert_read_errors
+from roarbench.common.identity import hash_value
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.image_folders import has_idx_files, has_image_suffix, list_all_files_below
 from roarbench.datasets.label_files import list_label_files
@@ -17,6 +18,7 @@ BUNDLED_TABLE = "table.parquet"
 SYSTEM_PACKAGE_FOLDERS = {  # folder of Debian's dataset-fashion-mnist, by the repository on the hub
     "zalando-datasets/fashion_mnist": Path("/usr/share/datasets/fashion-mnist")
 }
+_MOST_HASHED = 10_000  # files whose contents every run compares, if they are small together
 HUB_TIMEOUT = 5.0  # seconds; without this limit, the hub's library retries for half a minute
 
 
@@ -95,6 +97,20 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
             texts = dict.fromkeys([*list_label_files(path, record.label_files), *lists])
             listed += [[str(file.relative_to(folder)), file.stat().st_size, compute_sha256(file)] for file in texts]
         return listed
+
+
+def hash_users_files(record: DatasetRecord, data: Path | None) -> str:
+    """Return a hash of the contents of a user's files; empty for other sources, and for files too large to read often.
+
+    Editors, rsync and archives can leave size and time of an edited file as they were.
+    """
+    path = find_local_table_file(record, data) if record.tabular else find_images_folder(record, data)
+    if path is None or not (data or record.own):
+        return ""
+    folder, files = path.parent if record.tabular else path, _list_files_with_size_and_time(path, record)
+    if len(files) > _MOST_HASHED or sum(int(str(size)) for _, size, _ in files) >= LARGE:
+        return ""
+    return hash_value([compute_sha256(folder / str(name)) for name, *_ in files])
 
 
 def download_dataset(record: DatasetRecord) -> Path:

@@ -28,7 +28,7 @@ from roarbench.store.published_folder import (
     PublishedFile,
     add_file_to_index,
     find_named_or_exported_suite,
-    find_new_results,
+    find_new_results_of_change,
     read_checked_folder,
 )
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
@@ -40,7 +40,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
     """
     results_by_file = read_checked_folder(folder)
-    new = find_new_results(results_by_file, read_checked_folder(before)) if before else results_by_file
+    new = find_new_results_of_change(folder, results_by_file, before) if before else results_by_file
     if not new:
         return "There is no new row, and all published rows are unchanged.\n"
     rows = []

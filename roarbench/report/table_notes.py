@@ -10,7 +10,7 @@ from roarbench.analysis.own_network_gain_of_suite import describe_total_disagree
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
 from roarbench.compute.masks import BINS
-from roarbench.estimators.catalogue import find_search_length
+from roarbench.estimators.catalogue import find_estimator, find_search_length
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
@@ -82,6 +82,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_several_machines(table),
         note_if_self_reported(table),
         *_describe_doubts(table, always=False, signs=signs),
+        _describe_unknown_ties(table),
         f"Left out: {left_out}." if left_out else "",
         _describe_quantus_columns(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
@@ -162,6 +163,17 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     signs = ", ".join(sorted({doubt.sign for doubt in table.doubts if doubt.sign.startswith("(")}))
     suite = make_suite_option_value(table.suite_results.suite)
     return Hint(f"{signs}: `{{}}` explains the doubts.", "diagnose", ("--suite", suite)) if signs else None
+
+
+def _describe_unknown_ties(table: SuiteTable) -> str:
+    """Name the rows whose shares of ties are unknown, which could be a doubt; empty if ties were not requested."""
+    results = table.suite_results
+    named = [row.estimator for row in table.board.rows if not find_estimator(row.estimator).control]
+    ranked = (name for name in named if any(result.rankings for _, result in results.by_estimator.get(name, ())))
+    unknown = [table.display_names[name] for name in ranked if name not in results.ties]
+    if not unknown or not results.shares:
+        return ""
+    return f"Older versions, which did not count equal values in maps, made the maps of {list_some(unknown)}."
 
 
 def _describe_several_machines(table: SuiteTable) -> str:

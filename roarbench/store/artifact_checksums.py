@@ -123,7 +123,7 @@ class Checksums:
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
     # without a checksum, the row reserves the artifact for a folder, whose command may have no lease yet or have ended
     if not row.checksum:
-        return own or not (row.now - row.created < MAX_SILENCE or read_leases_of_living_owners(connection))
+        return own or not (abs(row.now - row.created) < MAX_SILENCE or read_leases_of_living_owners(connection))
     if not own or not made_here or artifact.checksum in ("", row.checksum):
         return False
     # a result of this store, not an imported one, may depend on the earlier file

@@ -31,6 +31,7 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suites import convert_user_suite_to_record, read_known_suites
 from roarbench.store.annotations_and_scores import (
+    AnnotationKind,
     export_annotations,
     insert_annotations_of_results,
     parse_and_check_annotations,
@@ -284,11 +285,23 @@ def _make_export_row(result: RunResult, submissions: Mapping[str, Submission]) -
     return values | {"sha256": compute_row_checksum(values)}
 
 
+# from columns of two results of one run to the names of what differs; times and machines may differ
+_COMPARED = {"bits": "predictions", "probability": "probabilities", "weights": "weights", "rankings": "rankings"}
+
+
 class Conflict(NamedTuple):
     """Different results of one run, in the store and in an imported file."""
 
     stored: RunResult
     imported: RunResult
+
+    @property
+    def differences(self) -> list[str]:
+        """Name what differs: predictions, or, with equal predictions, what they were computed from."""
+        both = (
+            (name, getattr(self.stored, column), getattr(self.imported, column)) for column, name in _COMPARED.items()
+        )
+        return [name for name, own, other in both if own != other and own and other]  # an empty checksum is unknown
 
     @property
     def differing_images(self) -> int:
@@ -300,8 +313,8 @@ class ImportOutcome(NamedTuple):
     """Outcome of an import."""
 
     new: set[str]  # keys of added rows
-    known: set[str]  # keys of rows that were already stored with the same correctness
-    conflicts: list[Conflict]  # rows that are stored with different correctness; the store keeps its own
+    known: set[str]  # keys of rows that were already stored with the same values, except for times and machines
+    conflicts: list[Conflict]  # rows that are stored with other values; the store keeps its own
     removed: int  # rows in the file of a protocol that was removed; they are stored
 
 
@@ -331,9 +344,12 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             insert_submission(connection, submission)
         insert_image_sources(connection, file.image_sources)
         insert_suites(connection, file.suites)
-        insert_annotations_of_results(connection, file.annotations, new)
-    stored = store.read_results(known)
-    conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
+        stored = store.read_results(known)
+        pairs = [Conflict(own, known[key]) for key, own in sorted(stored.items())]
+        conflicts = [pair for pair in pairs if pair.differences]
+        foreign = {f"{AnnotationKind.MASKS} {pair.stored.run.key}" for pair in conflicts}
+        annotations = {key: value for key, value in file.annotations.items() if key not in foreign}
+        insert_annotations_of_results(connection, annotations, new)
     return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts, removed)
 
 

@@ -136,7 +136,8 @@ def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
             return start == owner.start
         if not _has_process(owner.pid):
             return False
-    return now - last_heartbeat < MAX_SILENCE
+    # a heartbeat far in the future was sent before the clock was set back; it would keep a dead owner alive for long
+    return abs(now - last_heartbeat) < MAX_SILENCE
 
 
 def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner: Owner, limit: int) -> LeaseReply:

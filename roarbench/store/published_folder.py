@@ -10,11 +10,13 @@ names and sizes, then hashes, then every row, before a caller gets any row.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256, write_atomically
@@ -32,6 +34,7 @@ _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
 _OTHER_FILES = re.compile(rf"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml|{NETWORK_PATH}")
 _MAX_INDEX_BYTES, _MAX_FILE_BYTES = 2**20, 2**26
+_MEASURED_APART = 0.1  # relative difference; the largest among published files is 0.04
 
 
 @dataclass(frozen=True)
@@ -113,24 +116,45 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
     return {file: results for file, results in new.items() if results}
 
 
+def find_new_results_of_change(folder: Path, now: ResultsByFile, before: Path) -> ResultsByFile:
+    """Return the new results of a folder, which was `before`; raise StoreError if published rows or notes changed."""
+    refuse_changed_annotations(folder, before)
+    return find_new_results(now, read_checked_folder(before))
+
+
 def refuse_changed_annotations(folder: Path, before: Path) -> None:
-    """Raise StoreError if files no longer have an annotation of published rows, from which doubts about them follow."""
+    """Raise StoreError if an import of a folder would give published rows other annotations than `before`.
+
+    Doubts about rows follow from annotations. Files may state an annotation twice, and an import keeps the first value.
+    Measured shares and counts may differ by a tenth, because files may have measured them on other splits.
+    """
+    if (files := read_index_and_check_folder(folder)) == (published := read_index_and_check_folder(before)):
+        return
+    kept = _read_annotations_as_imported(folder, files)
+    for key, (path, value) in _read_annotations_as_imported(before, published).items():
+        other, found = kept.get(key, (path, None))
+        if not _is_same_annotation(value, found):
+            seen = f"{path} was published with another value of '{fit_on_one_line(key, 60)}', or with one"
+            raise StoreError(f"{seen} that {other} changes or that is missing now; it must not change")
+
+
+def _read_annotations_as_imported(folder: Path, files: Iterable[PublishedFile]) -> dict[str, tuple[str, Any]]:
+    """Return a dict from keys of annotations to the file and value that an import of the folder would store."""
     from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
 
-    now = {file.sha256: file for file in read_index_and_check_folder(folder)}
-    changed = [file for file in read_index_and_check_folder(before) if file.sha256 not in now]
-    if not changed:
-        return
-    kept = {
-        (key, str(value))
-        for file in now.values()
-        for key, value in ExportedFile(folder / file.path).annotations.items()
-    }
-    for file in changed:
-        for key, value in ExportedFile(before / file.path).annotations.items():
-            if (key, str(value)) not in kept:
-                seen = f"{file.path} was published with another value of '{fit_on_one_line(key, 60)}', or with one"
-                raise StoreError(f"{seen} that is missing now; it must not change")
+    annotations: dict[str, tuple[str, Any]] = {}
+    for file in files:
+        for key, value in ExportedFile(folder / file.path).annotations.items():
+            annotations.setdefault(key, (file.path, value))
+    return annotations
+
+
+def _is_same_annotation(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=_MEASURED_APART)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return all(map(_is_same_annotation, one, other))
+    return bool(one == other)
 
 
 def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:

@@ -2,13 +2,16 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
+from roarbench.datasets import file_locations_and_downloads
 from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.file_locations_and_downloads import hash_users_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.label_files import LabelColumns, read_image_labels
@@ -158,6 +161,25 @@ def test_changed_label_changes_fingerprint_but_not_suite(tmp_path):
     second = decode_dataset(suite.dataset_record, tmp_path / "store")
     assert second.fingerprint != first.fingerprint
     assert sorted([*second.train.labels, *second.test.labels]) == [0] * 8 + [1] * 8
+
+
+def test_edited_images_of_equal_size_and_time_are_not_taken_for_the_decoded_ones(tmp_path, monkeypatch):
+    """A run used the images from before the edit, without a word."""
+    (tmp_path / "set.toml").write_text(LABELLED)
+    write_labelled_pictures(tmp_path / "pictures", ["x", "y"] * 8)
+    record = read_suite(tmp_path / "set.toml").dataset_record
+    first, file = decode_dataset(record, tmp_path / "store"), tmp_path / "pictures" / "all" / "03.png"
+    stat, other = file.stat(), png(np.full((9, 9, 3), 8 * 4, np.uint8))
+    assert (len(other), other) == (stat.st_size, file.with_name("04.png").read_bytes())
+    file.write_bytes(other)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(DataError, match=rf"were edited since .* the same; delete {first.folder}, and run"):
+        decode_dataset(record, tmp_path / "store")
+    monkeypatch.setattr(file_locations_and_downloads, "LARGE", 1)  # too large to be read at every start
+    assert hash_users_files(record, None) == ""
+    monkeypatch.undo()
+    shutil.rmtree(first.folder)
+    assert decode_dataset(record, tmp_path / "store").fingerprint != first.fingerprint
 
 
 def test_whole_numbers_in_label_files_are_ordered_as_numbers(tmp_path):

@@ -17,7 +17,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
-from roarbench.store.annotations_and_scores import replace_validation_findings
+from roarbench.store.annotations_and_scores import AnnotationKind, replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance
@@ -151,6 +151,25 @@ NETWORK = (
 )
 IMPORTED = "elf-reported: imported, and not reproduced here"
 NOISE = "fewer than 80%"
+
+
+def test_rows_of_versions_that_counted_no_ties_are_named(tmp_path, store):
+    """Their maps may be mostly of one value, and no doubt would say so."""
+    made = make_suite_results(replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2),))).results
+    ranked = (replace(row, rankings=p.cell.estimator) for p, row in made.items() if p.cell.estimator in (*MAIN, CLEAN))
+    notes = {f"{AnnotationKind.TIES} {name}": 0.1 for name in MAIN if name != "grad"}
+    store.add_results(ranked, annotations=notes)
+
+    def write_notes(results):
+        return write_all_notes(make_table(results, ROAR.name))
+
+    loaded = collect_results(SUITE, store, data=DATA)
+    unknown = "Older versions, which did not count equal values in maps, made the maps of grad."
+    assert unknown in write_notes(add_stability_ties_and_chance(loaded, tmp_path))
+    store.add_results(list(made.values())[:1], annotations={f"{AnnotationKind.TIES} grad": 0.0})
+    whole = add_stability_ties_and_chance(collect_results(SUITE, store, data=DATA), tmp_path)
+    assert "Older versions" not in write_notes(whole)
+    assert "Older versions" not in write_notes(replace(whole, shares={}, ties={})), "nobody asked"
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])

@@ -2,6 +2,7 @@
 
 import os
 from base64 import b64encode
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -37,7 +38,9 @@ from roarbench.store.published_folder import add_file_to_index, refuse_changed_a
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
+    ResultsStore,
     explain_unverified_estimators,
+    make_default_url,
     read_origins,
     store_reproduction,
 )
@@ -172,17 +175,31 @@ def test_values_measured_here_replace_those_that_an_import_claimed(store, second
     assert read_annotations(store.database, AnnotationKind.TIES, {"1"}) == {"1": 0.75}
 
 
-def test_annotations_of_published_rows_must_not_change(store, second, tmp_path):
-    """A pull request could erase the doubts about a published row, whose results stayed equal."""
-    row, folders = replace(make_result(make_run()), rankings="1"), [tmp_path / name for name in ("before", "now")]
-    for folder, each, share in zip(folders, (store, second), (0.75, 0.0), strict=True):
-        each.add_results([row], annotations={f"{AnnotationKind.TIES} 1": share})
-        (path := folder / "pics" / "1" / "row.parquet").parent.mkdir(parents=True)
-        export_results(each, path)
-        add_file_to_index(folder, "pics/1/row.parquet", "me")
-    refuse_changed_annotations(folders[0], folders[0])
-    with pytest.raises(StoreError, match="was published with another value of 'ties 1', or with one that is missing"):
-        refuse_changed_annotations(folders[1], folders[0])
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        ({"row": 0.75, "z": 0.0}, False),  # an import keeps the first value
+        ({"row": 0.75, "a": 0.74}, False),  # measured on other splits
+        ({"row": 0.0}, True),
+        ({"row": None}, True),
+        ({"row": 0.75, "a": 0.0}, True),
+    ],
+)
+def test_annotations_of_published_rows_must_not_change(files, refused, tmp_path):
+    """A pull request could erase the doubts about a published row, also by a file that is imported before the row's."""
+    for folder, shares in (("before", {"row": 0.75}), ("now", files)):
+        for seed, (name, share) in enumerate(sorted(shares.items(), key=lambda pair: pair[0] != "row")):
+            row = replace(make_result(make_run(seed=seed)), rankings="1")
+            with ResultsStore.open(make_default_url(tmp_path / folder / name)) as store:
+                notes = {} if share is None else {f"{AnnotationKind.TIES} 1": share}
+                store.add_results([row], annotations=notes)
+                (path := tmp_path / f"{folder}-results/pics/1/{name}.parquet").parent.mkdir(parents=True, exist_ok=True)
+                export_results(store, path)
+                add_file_to_index(tmp_path / f"{folder}-results", f"pics/1/{name}.parquet", "me")
+    refuse_changed_annotations(tmp_path / "before-results", tmp_path / "before-results")
+    said = "pics/1/row.parquet was published with another value of 'ties 1', or with one that"
+    with pytest.raises(StoreError, match=said) if refused else nullcontext():
+        refuse_changed_annotations(tmp_path / "now-results", tmp_path / "before-results")
 
 
 def test_rows_and_suites_of_removed_protocols_stay_and_are_named(store, second, tmp_path, call):
@@ -220,6 +237,25 @@ def test_import_reports_different_results_as_conflicts_without_replacement(store
     assert (conflict.stored, conflict.imported) == (changed, other)
     assert conflict.differing_images == (changed.correctness != other.correctness).sum() > 0
     assert second.read_results([changed.run.key]) == {changed.run.key: changed}
+
+
+def test_import_names_equal_predictions_of_other_weights_and_keeps_own_masks(store, second, tmp_path, call):
+    """Such rows were called stored already, and their hashes of masks were added to the stored run."""
+    runs = (make_run(seed=seed) for seed in range(2))
+    roar = (replace(run, cell=replace(run.cell, order=ROAR.order, retrain=ROAR.retrain)) for run in runs)
+    own, unknown = map(make_result, roar)
+    masks = {f"{AnnotationKind.MASKS} {row.run.key}": "AAAA" for row in (own, unknown)}
+    store.add_results([replace(own, weights="5a1e", rankings="0b3c"), replace(unknown, weights="")], annotations=masks)
+    second.add_results([own, unknown])
+    new, known, (conflict,), _ = moved(store, second, tmp_path)
+    assert (new, known, conflict.differences) == (set(), {unknown.run.key}, ["weights", "rankings"])
+    stored = read_annotations(second.database, AnnotationKind.MASKS, {own.run.key, unknown.run.key})
+    assert stored == {unknown.run.key: "AAAA"} and second.read_results([own.run.key]) == {own.run.key: own}
+    with ResultsStore.open(make_default_url(tmp_path / "third")) as third:
+        third.add_results([own])
+    told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err
+    assert "0 are stored already, 1 are stored already with other predictions, weights or rankings" in told
+    assert "\nother weights and rankings: roar var-grad t=0.9 pixel seed 0: " in told and ", 0 differ (key " in told
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -204,6 +204,8 @@ def test_is_alive_checks_pid_and_start_here_and_heartbeat_elsewhere():
     for owner in (ELSEWHERE, replace(here, start="")):  # no kernel can be asked
         assert is_alive(owner, NOW - 119 * SECOND, NOW)
         assert not is_alive(owner, NOW - 121 * SECOND, NOW)
+        assert is_alive(owner, NOW + 119 * SECOND, NOW)
+        assert not is_alive(owner, NOW + 121 * SECOND, NOW), "the database's clock was set back"
 
 
 def test_is_alive_relies_on_heartbeat_for_hidden_process(monkeypatch):

@@ -15,7 +15,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
-from roarbench.store.export_and_import import compute_row_checksum, export_results, import_results
+from roarbench.store.export_and_import import ANNOTATIONS, compute_row_checksum, export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -149,6 +149,19 @@ def test_published_folder_rejects_removed_or_changed_row(published, folder):
         tamper(folder)
         with pytest.raises(StoreError, match=said):
             find_new_results(read_checked_folder(folder), read_checked_folder(published))
+
+
+@pytest.mark.parametrize("command", ["check", "comment"])
+def test_commands_for_reviewers_reject_changed_annotations(command, folder, tmp_path, call):
+    """The comment on a pull request said that all published rows are unchanged."""
+    shutil.copytree(folder, before := tmp_path / "before")
+    table = pq.read_table(folder / NAME)
+    for each, share in ((before, 0.75), (folder, 0.0)):
+        notes = {ANNOTATIONS: json.dumps({f"{AnnotationKind.TIES} {table['rankings'][0]}": share})}
+        pq.write_table(table.replace_schema_metadata(table.schema.metadata | notes), each / NAME)
+        change_index(sha256=compute_sha256(each / NAME))(each)
+    answer = call("results", command, folder, "--before", before)
+    assert answer.code == 2 and f"{NAME} was published with another value of 'ties " in answer.err
 
 
 def test_results_of_one_run_in_two_suites_may_differ_in_time_and_are_published_separately():
