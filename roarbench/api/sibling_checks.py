@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor, nn, strided
 
 from roarbench.analysis.result_checks import is_at_chance
 from roarbench.api.inputs import warn_caller
@@ -56,7 +56,7 @@ def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
     """Return a dict from fingerprints of tensors that are not constant to their sizes; names play no role."""
     found: dict[tuple[object, ...], int] = {}
     for tensor in (*model.parameters(), *model.buffers()):
-        if type(tensor) not in (nn.Parameter, Tensor):  # quantised weights, for example
+        if type(tensor) not in (nn.Parameter, Tensor) or tensor.layout is not strided:  # quantised weights, for example
             continue
         if tensor.is_floating_point() and tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any()):
             exact = tensor.detach().double()

@@ -1,13 +1,15 @@
-"""Choose a device and its precision, compute exact float32, measure the memory, and recognise failures of a GPU."""
+"""Choose a device and its precision, compute exact float32, read generators and memory, and recognise GPU failures."""
 
 import errno
 import os
+import random
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -202,3 +204,10 @@ def is_machine_failure(error: Exception) -> bool:
     """Return whether the machine caused an error, for example by a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _GPU_FAILURES)
     return lost or isinstance(error, torch.AcceleratorError) or is_out_of_memory(error)
+
+
+def read_global_generator_states() -> tuple[Any, ...]:
+    """Return the states of the global random generators of torch, NumPy and Python, which a draw changes."""
+    gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_initialized() else b""  # type: ignore[no-untyped-call]
+    _, numbers, *position = np.random.get_state()  # noqa: NPY002 (the global one)
+    return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 from torch.nn.functional import normalize
+from torch.overrides import TorchFunctionMode
 
-from roarbench.common.device_settings import is_out_of_memory
+from roarbench.common.device_settings import is_out_of_memory, read_global_generator_states
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, describe_type, list_some
@@ -35,8 +36,9 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     Returns:
         One-line warnings, for example that the network seems to return probabilities instead of logits.
     """
-    copied = images.clone()
+    copied, generators = images.clone(), read_global_generator_states()
     logits = compute_checked_logits(model, copied, name)
+    draws = read_global_generator_states() != generators
     if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
@@ -50,7 +52,8 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
-    return _list_warnings(logits, name)
+    drawn = f"{name} draws random numbers in eval mode; if they change any logits, the results are wrong: remove them"
+    return [*_list_warnings(logits, name), *[drawn] * draws]
 
 
 @torch.no_grad()
@@ -210,11 +213,11 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     step = (_STEP * direction).view_as(image)
     try:
         copied, inputs = deepcopy(model).double().requires_grad_(False), image.clone().requires_grad_()
-        with torch.enable_grad():
+        with torch.enable_grad(), _StayInFloat64():
             logits = extract_logits(copied(inputs))
             target = int(logits.argmax())
             (gradient,) = torch.autograd.grad(logits[0, target], inputs)
-        with torch.no_grad():
+        with torch.no_grad(), _StayInFloat64():
             before, after = (extract_logits(copied(image + move))[0, target] for move in (-step, step))
     except Exception:  # the network's code may refuse a copy, float64 or gradients, in any way; other checks report it
         return ""
@@ -233,3 +236,17 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
         cause = f"backward hooks of '{hooked[0]}'"
     seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"
     return f"{seen}; remove this, unless maps are meant to explain with the changed gradient"
+
+
+class _StayInFloat64(TorchFunctionMode):
+    """A mode in which conversions to shorter floats, such as `x.float()`, convert to float64."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (Tensor.float, Tensor.half, Tensor.bfloat16):
+            function = Tensor.double
+        return function(*map(_lengthen, args), **{name: _lengthen(value) for name, value in (kwargs or {}).items()})
+
+
+def _lengthen(value: Any) -> Any:
+    """Return float64 for a shorter floating dtype, and any other value unchanged."""
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.common.device_settings import read_global_generator_states
 from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
@@ -78,9 +79,9 @@ def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> Esti
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002 (submissions may draw from the global generator)
         random.seed(seed)
-        before = _read_global_generator_states()
+        before = read_global_generator_states()
         maps = function(model, images, targets)
-        if _read_global_generator_states() != before:
+        if read_global_generator_states() != before:
             torch.rand((), generator=generator)
         return maps
 
@@ -114,12 +115,6 @@ _CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
     "estimator": adapt_captum,
     "explain_func": adapt_quantus,
 }
-
-
-def _read_global_generator_states() -> tuple[Any, ...]:
-    gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
-    _, numbers, *position = np.random.get_state()  # noqa: NPY002
-    return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()
 
 
 class ExplainedPart(NamedTuple):

@@ -343,12 +343,58 @@ def test_maps_that_depend_on_other_images_cause_a_warning(networks, mine):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
 
 
+def keep_maps_by(read_key):
+    """Return a function that computes maps once for each key, and returns them for all later batches of this key."""
+    kept = {}
+
+    def mine(model, images, targets):
+        key = read_key(images, targets)
+        if key not in kept:
+            kept[key] = compute_gradient(model, images, targets)
+        return kept[key]
+
+    return mine
+
+
+KEPT_OR_PLACED = {
+    "kept by shape": lambda: keep_maps_by(lambda images, targets: images.shape),
+    "kept by targets": lambda: keep_maps_by(lambda images, targets: tuple(targets.tolist())),
+    "first labels": lambda: lambda m, x, t: compute_gradient(m, x, torch.arange(len(x)) // 2 % 2),
+    "one noise": lambda: lambda m, x, t: torch.rand(x.shape, generator=torch.Generator().manual_seed(0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
+@pytest.mark.parametrize("kind", KEPT_OR_PLACED)
+def test_maps_that_depend_on_place_or_an_earlier_batch_cause_a_warning(networks, kind):
+    with pytest.warns(
+        UserWarning, match="an image's map by mine depends on the image's place .*, or on an earlier batch"
+    ):
+        rb.own_network_gain(networks, IMAGES, {"mine": KEPT_OR_PLACED[kind]()})
+
+
+def smooth(model, images, targets):
+    """SmoothGrad with a generator of its own, so that noise belongs to a place."""
+    generator = torch.Generator().manual_seed(0)
+    return compute_gradient(model, images + 0.3 * torch.randn(images.shape, generator=generator), targets)
+
+
+def mark_centre(model, images, targets):
+    return -torch.linspace(-1, 1, 6).abs().expand(images.shape)
+
+
 def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
     with pytest.warns(UserWarning, match="an image's map by mine differs from call to call"):
         rb.own_network_gain(networks, IMAGES, {"mine": draw_unseeded})
 
 
-@pytest.mark.parametrize("mine", [compute_gradient, noise_tunnel, lambda m, x, t: x + torch.rand(x.shape)])
+@pytest.mark.parametrize(
+    "mine",
+    [
+        *(compute_gradient, noise_tunnel, smooth, mark_centre),
+        *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
+    ],
+)
 def test_maps_of_single_images_cause_no_warning(networks, mine):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -398,6 +398,61 @@ def test_gradient_that_is_not_the_derivative_is_reported(judge, networks, change
         judge(change(networks[2]))
 
 
+class Converted(nn.Module):
+    """A network that converts its images or its logits, as code for mixed precision does."""
+
+    def __init__(self, network, before=lambda x: x, after=lambda y: y):
+        super().__init__()
+        self.network, self.before, self.after = network, before, after
+
+    def forward(self, images):
+        return self.after(self.network(self.before(images)))
+
+
+CONVERSIONS = {
+    "float": (torch.Tensor.float,),
+    "to": (lambda x: x.to(torch.float32),),
+    "type": (lambda x: x.type(dtype=torch.float32),),
+    "logits": (lambda x: x, lambda y: y.float()),
+    "softmax": (lambda x: x, lambda y: torch.softmax(y, 1, dtype=torch.float32) - 0.1),
+}
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_conversions_within_a_network_hide_no_changed_gradient(networks, conversion):
+    for change in (clamp_gradient_of_first_layer, detach_half):
+        changed = Converted(change(networks[2]), *CONVERSIONS[conversion])
+        assert "is not the derivative of its logits" in describe_changed_gradient(changed, IMAGES)
+    assert describe_changed_gradient(Converted(networks[2], *CONVERSIONS[conversion]), IMAGES) == ""
+
+
+class WithCounter(Converted):
+    """Counts its calls in a buffer, which changes no logits, and has a sparse buffer."""
+
+    def __init__(self, network):
+        super().__init__(network)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("sparse", torch.eye(2).to_sparse())
+
+    def forward(self, images):
+        self.calls += 1
+        return super().forward(images)
+
+
+def test_buffers_that_passes_change_are_not_changes_of_a_function(networks):
+    """Passes of `grad` count, too, before the function is called for the second network."""
+
+    def multiply(model, images, targets):
+        images = images.requires_grad_()
+        return images * torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
+
+    estimators = {"grad": "grad", "mine": multiply}
+    plain, counting = (
+        rb.own_network_gain(given, IMAGES, estimators) for given in (networks, map(WithCounter, networks))
+    )
+    assert plain.to_dataframe().equals(counting.to_dataframe())
+
+
 @pytest.mark.parametrize("act", [nn.GELU, nn.Softplus, nn.LeakyReLU, lambda: nn.MaxPool2d(1)])
 def test_gradient_that_is_the_derivative_is_not_reported(networks, act):
     network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), act(), *networks[0][2:])

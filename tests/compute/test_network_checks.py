@@ -1,7 +1,9 @@
 """Network checks reject networks whose logits depend on more than weights and one image."""
 
+import random
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -70,6 +72,20 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
 def test_check_network_outputs_rejects_unusable_networks(network, said):
     with pytest.raises(CallerError, match=said):
         check_network_outputs(network, IMAGES)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x.flip(3) if random.random() < 1e-9 else x,
+        lambda x: x.flip(3) if np.random.rand() < 1e-9 else x,  # noqa: NPY002 (the global one)
+        lambda x: torch.where(torch.rand(len(x), 1, 1, 1) < 1e-9, x.flip(3), x),
+    ],
+)
+def test_networks_that_rarely_change_an_image_cause_a_warning(draw):
+    """A change in two of a hundred calls would seldom show in the few calls of the checks."""
+    (line,) = check_network_outputs(make_network(draw), IMAGES, "net")
+    assert line.startswith("net draws random numbers in eval mode")
 
 
 @pytest.mark.parametrize("logit", [-1e4, -1e9, torch.finfo(torch.float32).min])
