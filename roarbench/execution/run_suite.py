@@ -28,7 +28,7 @@ from roarbench.datasets.undecoded_splits import describe_class_order
 from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import JobGraph, Step, build_job_graph, count_work_of_step
+from roarbench.execution.job_graph import JobGraph, build_job_graph, count_work_of_step
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
@@ -259,11 +259,9 @@ def do_steps_on_workers(
     with start(workers) as engine:
         rates = measure(engine)
         rates = replace(rates, submission=rates.submission or rates.explain)  # each map takes at least a pass
-
-        def estimate_seconds(step: Step) -> float:
-            return sum(filter(None, rates.estimate_seconds(count_work_of_step(work, step)).values()))
-
-        display = StepDisplay(console, graph.steps, estimate_seconds, workers, rates.load)
+        kinds = {step.job.name: rates.estimate_seconds(count_work_of_step(work, step)) for step in graph.steps}
+        seconds = {name: sum(filter(None, by_kind.values())) for name, by_kind in kinds.items()}
+        display = StepDisplay(console, graph.steps, lambda step: seconds[step.job.name], workers, rates.load)
         with display, closing(run_steps(work, graph.steps, store, engine)) as events:
             for event in events:
                 display.show_event(event)

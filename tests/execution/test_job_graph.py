@@ -141,6 +141,19 @@ def test_work_of_steps_adds_up_to_work_of_suite(tuned_on, tmp_path, monkeypatch)
         assert sum(getattr(part, name) for part in parts) == pytest.approx(getattr(whole, name)), name
 
 
+def test_a_network_with_weights_counts_as_scored_alone(tmp_path):
+    """Published networks need no training: counted as trained, they promised an end after a third of the time."""
+    work = make_work(tmp_path)
+    (step,) = (each for each in build_job_graph(work, make_runs(work)).steps if each.kind == "reference")
+    trained = count_work_of_step(work, step)
+    assert trained.trainings == trained.references == 1 and trained.images_reference > 0
+    explained = step.job.arguments[0]
+    explained.store.save_published(explained.build_untrained_network(0))
+    scored = count_work_of_step(work, step)
+    assert scored == trained._replace(trainings=0, references=0, images_reference=0)
+    assert scored.images_scored == TRAIN + TEST
+
+
 def estimate_step_seconds(work, step, rates):
     return sum(filter(None, rates.estimate_seconds(count_work_of_step(work, step)).values()))
 
