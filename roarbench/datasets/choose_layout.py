@@ -15,10 +15,12 @@ from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
+from roarbench.datasets.file_names import describe_names
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import is_left_out
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
+from roarbench.datasets.unsupported_files import describe_unread_archives
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
@@ -65,8 +67,12 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     if not choice.train:
         for doubt in choice.labels.doubts if choice.labels else ():
             warn(f"warning: {doubt}")
-        for line in (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels)):
+        unused = (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels))
+        classified = choice.labels.labels if choice.labels else {path for path in paths if plan.find_class(path)}
+        for line in (*unused, *describe_names([*classified])):
             warn(line)
+    for line in describe_unread_archives(root):
+        warn(line)
     return {**_compose_fields(root, plan, choice), "left_out": masks}
 
 

@@ -10,7 +10,13 @@ from typing import NamedTuple
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets import label_files
-from roarbench.datasets.image_folders import find_split_pairs, is_hidden_path, list_all_files_below, remove_split_words
+from roarbench.datasets.image_folders import (
+    find_split_pairs,
+    find_split_values,
+    is_hidden_path,
+    list_all_files_below,
+    remove_split_words,
+)
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import (
     CSV_SUFFIXES,
@@ -234,14 +240,11 @@ def _read_with_folder_if_needed(
 
 def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
     """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
-    if not (column := table.find_column(SPLIT_NAMES)):
-        return "", None
-    values = sorted({row[table.columns.index(column)] for row in table.rows} - {""})
-    if simplify_column_name(column).startswith("istrain") and len(values) == 2:
-        falsy = next((value for value in values if value.lower() in ("0", "false", "no")), "")
-        return (column, (next(v for v in values if v != falsy), falsy)) if falsy else ("", None)
-    pairs = find_split_pairs(values)
-    return (column, pairs[0]) if pairs else ("", None)
+    usual = table.find_column(SPLIT_NAMES)
+    for place, name in enumerate(table.columns if table.named else ()):
+        if values := find_split_values(name, (row[place] for row in table.rows), name == usual):
+            return name, values
+    return "", None
 
 
 def _join_by_id(

@@ -121,7 +121,7 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
-        seen = f"{root / base} has the folder '{first}', named like a split"
+        seen = f"the folder '{_join(base, first)}' is named like a split"
         return replace(plan, problem=f"{seen}, beside {others}; {advice}" if others else NO_CLASSES)
     return _find_depth(tree, plan, base)
 

@@ -31,6 +31,11 @@ _FILES_PER_GROUP = 256
 _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
+# a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
+_SPLIT_FLAG = re.compile(
+    r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.IGNORECASE
+)
+_FALSE, _TRUE = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
 _IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
 # folders and files that are made by systems and programs, and are no data: of Synology, QNAP and other network drives;
 # Windows; Linux; macOS and its archives; Jupyter, Python, Picasa
@@ -170,6 +175,21 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     tests = [name for name, split in parsed.items() if split.keyword in _TEST_KEYWORDS]
     pairs = [(a, b) for a in trains for b in tests if parsed[a].other_words == parsed[b].other_words]
     return sorted(pairs, key=lambda ab: (parsed[ab[0]].other_words, _TEST_KEYWORDS.index(parsed[ab[1]].keyword), ab))
+
+
+def find_split_values(name: str, values: Iterable[str], usual: bool = False) -> tuple[str, str] | None:
+    """Return the values of training and of test items in a column; None if the column does not clearly give splits.
+
+    All values are names of splits, or only some if the column's name is `usual`; or the column is a flag, such as
+    `is_test`, with the values 0 and 1.
+    """
+    found = sorted({*values} - {""})
+    if _SPLIT_FLAG.fullmatch(re.sub(r"[\s_-]", "", name)) and len(found) == 2:
+        no, yes = sorted(found, key=lambda value: value.lower() in _TRUE)
+        if no.lower() in _FALSE and yes.lower() in _TRUE:
+            return (yes, no) if "train" in name.lower() else (no, yes)
+    pairs = find_split_pairs(found)
+    return pairs[0] if pairs and (usual or all(map(is_bare_split_name, found))) else None
 
 
 def is_bare_split_name(name: str) -> bool:

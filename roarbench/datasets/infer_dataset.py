@@ -29,6 +29,7 @@ from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.label_tables import SPLIT_NAMES, simplify_column_name
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
@@ -252,10 +253,31 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
-    for line in table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike"):
+    alike = table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike")
+    for line in (*_describe_other_columns(files[train], label, bool(share)), *alike):
         warn(line)
     record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
+
+
+def _describe_other_columns(files: list[Path], label: str, drawn: bool) -> Iterator[str]:
+    """Yield lines about columns that may be classes and, if test images are `drawn`, about splits and patients."""
+    names = [field.name for field in parquet_files.read_schema(files[0]) if parquet_files.has_class_type(field.type)]
+    others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
+    if unused := [repr(name) for name in others if name != label]:
+        yield f"classes: column '{label}'; not used: {list_some(unused)}"
+    for name in names if drawn else ():
+        is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
+        if name == label or not is_group and simplify_column_name(name) not in SPLIT_NAMES:
+            continue
+        columns = [pc.cast(parquet_files.read_column(file, name), pa.string()) for file in files]
+        values = sorted({value for column in columns for value in pc.unique(column).drop_null().to_pylist()})
+        rows = sum(map(len, columns))
+        if is_group and 1 < len(values) < rows:
+            yield f"warning: {table_columns.describe_group_in_both_splits(name, len(values), rows, 'image')}"
+        elif not is_group and 1 < len(values) < rows:
+            seen = f"warning: column '{name}' has the values {list_some([repr(value) for value in values])}"
+            yield f"{seen}, but test images are drawn at random; write the rows of each split to a file of its own"
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:

@@ -7,7 +7,7 @@ its first column.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -294,14 +294,16 @@ def _separate_several_labels(labels: Mapping[str, str]) -> tuple[dict[str, str],
     """Separate images with one label from images with several, such as `scab rust` beside `scab` and `rust`."""
     counts = Counter(labels.values())
     several = {label for label in counts if "|" in label and all(map(str.strip, label.split("|")))}
-    for separator in ",; ":
-        composed = {label for label in counts if _is_composed(label, separator, counts)}
+    plain = {label: re.sub(r"[\[\]()'\"]", "", label) for label in counts}  # a list may be written as ['cat', 'dog']
+    names = {*plain.values()}
+    for separator in ",;&+/ ":
+        composed = {label for label in counts if _is_composed(plain[label], separator, names)}
         # one such label may be a class of its own: `hot dog` beside `hot` and `dog`
-        several |= composed if len(composed) > 1 else set()
+        several |= composed if len(composed) > 1 else {label for label in composed if label.startswith("[")}
     single = {path: label for path, label in labels.items() if label not in several}
     return single, {path: label for path, label in labels.items() if label in several}
 
 
-def _is_composed(label: str, separator: str, counts: Mapping[str, int]) -> bool:
+def _is_composed(label: str, separator: str, names: Collection[str]) -> bool:
     parts = [part.strip() for part in label.split(separator)]
-    return len(parts) > 1 and all(part in counts for part in parts)
+    return len(parts) > 1 and all(part in names for part in parts)

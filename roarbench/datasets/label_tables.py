@@ -26,7 +26,10 @@ LABEL_NAMES = (
     *("label", "labels", "class", "classes", "target", "category", "classid", "classname", "labelname", "categoryid"),
     *("labelid", "diagnosis", "dx", "findinglabels", "predictionstring", "breed", "species", "variety", "tumor", "y"),
 )
-SPLIT_NAMES = ("split", "set", "subset", "partition", "fold", "istrain", "istraining", "istrainingimage", "dataset")
+SPLIT_NAMES = (
+    *("split", "set", "subset", "partition", "fold", "phase", "dataset"),
+    *("istrain", "istraining", "istrainingimage", "istest", "istesting", "isval", "isvalid", "isvalidation"),
+)
 _PATH_WITH_SUFFIX = re.compile(rf"(.*?(?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))}))\s+(.*)", re.IGNORECASE)
 
 

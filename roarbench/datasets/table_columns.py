@@ -6,6 +6,7 @@ The last functions describe what may be wrong with features and classes, such as
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import fit_on_one_line, fold_name, format_percent_number, list_some
 from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.image_folders import is_bare_split_name
+from roarbench.datasets.image_folders import find_split_values
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.repeats import describe_items_in_both_splits
 from roarbench.datasets.select_images import Labels, select_rows_of_split
@@ -32,11 +33,8 @@ _ROW_NUMBER_NAME = re.compile(
 )
 _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)  # columns of numbers that name splits
 # columns of people and things that have several rows or images
-GROUP_NAME = re.compile(
-    r"(patient|subject|person|participant|user|customer|animal|lesion|video|slide|case|group)s?"
-    r"([_ ]?(id|nr|no|name|number))?",
-    re.I,
-)
+GROUP_WORDS = "patient|subject|person|participant|user|customer|animal|lesion|video|slide|case|group"
+GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|nr|no|name|number))?", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _LONGEST_TYPE = 40  # characters; the type of a struct names all its fields
@@ -59,7 +57,7 @@ class SortedColumns(NamedTuple):
     row_labels: list[str]  # index of pandas
     row_numbers: list[str]  # columns of numbers with a usual name of row numbers
     constant: list[str]  # columns of numbers with one value
-    splits: list[str]  # strings such as `train` and `test`, and numbers of folds
+    splits: list[str]  # strings such as `train` and `test`, flags such as `is_test`, and numbers of folds
     texts: list[str]
     others: list[str]  # neither numbers nor strings
 
@@ -74,8 +72,10 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
             continue
         if name in index:
             columns.row_labels.append(name)
+        elif _gives_splits(name, column):
+            columns.splits.append(name)
         elif has_text_type(column.type):
-            (columns.splits if _names_splits(column) else columns.texts).append(name)
+            columns.texts.append(name)
         elif not tabular.has_number_type(column.type):
             columns.others.append(name)
         elif _FOLD_NAME.fullmatch(name):
@@ -90,10 +90,11 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
     return columns
 
 
-def _names_splits(column: pa.ChunkedArray) -> bool:
-    """Return whether all values of a column of strings name splits, such as `train` and `test`."""
-    names = pc.unique(pc.cast(column, pa.string())).drop_null().to_pylist()
-    return len(names) > 1 and all(map(is_bare_split_name, names))
+def _gives_splits(name: str, column: pa.ChunkedArray) -> bool:
+    """Return whether a column names splits, such as `train` and `test`, or is a flag such as `is_test`."""
+    values = pc.unique(column) if has_text_type(column.type) or tabular.has_number_type(column.type) else ()
+    texts = pc.cast(pc.cast(values, tabular.get_value_type(column.type)), pa.string()) if 1 < len(values) < 20 else ()
+    return find_split_values(name, (text.as_py() or "" for text in texts)) is not None
 
 
 def describe_columns_left_out(table: pa.Table, columns: SortedColumns, path: Path) -> Iterator[str]:
@@ -177,9 +178,9 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     rows, or empty rows.
     """
     names: list[str] = table.column_names
-    usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
+    usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.strip().lower() == known]
     unlikely = {*tabular.list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
-    unlikely |= {name for name in names if has_text_type(table[name].type) and _names_splits(table[name])}
+    unlikely |= {name for name in names if _gives_splits(name, table[name])}
     possible = [name for name in names if name not in unlikely]
     texts = [name for name in possible if _holds_text_or_categories(table, name, path)]
     candidates = [*(texts if len(texts) == 1 else []), *possible[-1:]]
@@ -243,9 +244,13 @@ def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
                 yield f"column '{name}' is a feature; to leave it out, write columns = […] without it"
 
 
-def describe_group_in_both_splits(name: str, count: int, items: int, noun: str) -> str:
-    """Describe a column of `count` people or things, of which some have several of the `items` rows or images."""
-    seen = f"column '{name}' has {count:,} values in {items:,} {noun}s, which are drawn for testing one by one"
+def describe_group_in_both_splits(name: str, count: int, items: int, noun: str, source: str = "") -> str:
+    """Describe a column of `count` people or things, of which some have several of the `items` rows or images.
+
+    `source` are words for another source than the column `name`.
+    """
+    source = source or f"column '{name}' has"
+    seen = f"{source} {count:,} values in {items:,} {noun}s, which are drawn for testing one by one"
     return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
 
 
@@ -300,15 +305,23 @@ def describe_doubtful_features(
                 )
         different, numbers = np.unique(values[:, place], return_inverse=True)
         pairs = np.unique(np.stack([numbers.reshape(-1), labels], 1), axis=0)
-        if len(different) <= len(values) / _ROWS_PER_VALUE and _marks_class(pairs):
+        few_values = len(different) <= len(values) / _ROWS_PER_VALUE
+        if few_values and _marks_class(pairs) or _are_classes_in_order(values[:, place], labels):
             copies.append(f"'{name}'")
     if merged:
         remedy = "fill in missing values that a number such as -999 stands for, or take the logarithm of the column"
         yield f"256 steps hardly tell the values of a column apart: column {list_some(merged)}; {remedy}"
     if copies:
         remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
-        seen = "each value occurs in one class only, or one value has all rows of one class and no other rows"
+        seen = "each value occurs in one class only, one value has all rows of one class, or classes do not overlap"
         yield f"{seen}: column {list_some(copies)}; {remedy}"
+
+
+def _are_classes_in_order(values: NDArray[np.float64], labels: Labels) -> bool:
+    """Return whether the ranges of the classes do not overlap, as in noisy copies, and in dates of sorted rows."""
+    ranges = sorted((values[labels == label].min(), values[labels == label].max()) for label in np.unique(labels))
+    lies_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
+    return lies_apart and len(ranges) <= len(values) / _ROWS_PER_VALUE
 
 
 def _marks_class(pairs: NDArray[np.int64]) -> bool:

@@ -6,7 +6,7 @@ Archives, arrays, pickles, databases and shards are recognised by their names, W
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from roarbench.common.text import list_some
 
 _SAVE = "save images as PNG in a folder per class"
 _ARRAYS = f"in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md), or {_SAVE}"
+_ARCHIVE = r".*\.(tar|zip|7z|rar|tar\.\w+|tgz|tbz2?|txz|gz|bz2|xz|zst)"
 _UNPACK = "unpack it and name the folder that holds one folder per class"
 
 
@@ -60,7 +61,7 @@ _KINDS = (
         _SAVE,
     ),
     _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
-    _Kind(r".*\.(tar|zip|7z|rar|tar\.\w+|tgz|tbz2?|txz|gz|bz2|xz|zst)", "an archive", _UNPACK),
+    _Kind(_ARCHIVE, "an archive", _UNPACK),
 )
 # kinds that also describe the files beside them
 _TABLE_KINDS = (
@@ -77,6 +78,14 @@ def refuse_unsupported_file(file: Path, is_image: bool) -> None:
     if kind := _find_kind(file, (*_KINDS, *_TABLE_KINDS), {file.name}):
         seen, remedy = _describe_kind(kind, file)
         raise DataError(f"{file} is {seen}; {remedy}")
+
+
+def describe_unread_archives(folder: Path) -> Iterator[str]:
+    """Yield a warning about archives in a folder of images, except those that are named like an unpacked folder."""
+    unpacked = {folder.name.lower(), *(path.name.lower() for path in folder.iterdir() if path.is_dir())}
+    archives = (path.name for path in sorted(folder.iterdir()) if re.fullmatch(_ARCHIVE, path.name.lower()))
+    if packed := [repr(name) for name in archives if name.lower().partition(".")[0] not in unpacked]:
+        yield f"warning: archives are not read: {list_some(packed)}; unpack those that hold images of the data set"
 
 
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:

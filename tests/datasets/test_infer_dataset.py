@@ -151,7 +151,7 @@ def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, li
 def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
-    seen = "has the folder 'train', named like a split, beside blue, green; name the split .*; if 'train' is a class, "
+    seen = "the folder 'train' is named like a split, beside blue, green; name the split .*; if 'train' is a class, "
     assert_inference_fails(tmp_path / "set", seen)
     path = tmp_path / "set.toml"
     path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
@@ -293,6 +293,38 @@ def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path
     assert (record.train_images, record.test_images) == (4, 2)
     write_parquet_split(tmp_path / "only", [0, 1], "test")
     assert_inference_fails(tmp_path / "only", "has the splits test, but no training split; name training files train-")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("target", [0, 0, 1, 1], "classes: column 'label'; not used: 'target'"),
+        ("coarse_label", [0, 0, 1, 1], "classes: column 'label'; not used: 'coarse_label'"),
+        ("split", ["train", "train", "test", "test"], "warning: column 'split' has the values 'test', 'train', but"),
+        ("is_test", [False, False, True, True], "warning: column 'is_test' has the values 'false', 'true', but"),
+        ("patient_id", [7, 7, 8, 8], "warning: column 'patient_id' has 2 values in 12 images, which are drawn for"),
+        ("patient_id", range(4), "warning: column 'patient_id' has 4 values in 12 images"),
+        ("note", list("abab"), ""),
+    ],
+)
+@pytest.mark.parametrize("files", [1, 3])
+def test_other_columns_of_parquet_files_are_named(tmp_path, name, values, words, files):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), np.uint8)
+    table = pa.table({"image": [*map(png, pixels)], "label": [0, 1] * 6, name: [*values] * 3})
+    for number in range(files):
+        part = table.slice(number * 12 // files, 12 // files)
+        pq.write_table(part, tmp_path / f"train-{number:05}-of-{files:05}.parquet")
+    said = infer_with_messages(tmp_path)[1]
+    assert words in said and f"'{name}'" in (words or "'note'")
+    assert words or "note" not in said
+
+
+def test_other_columns_do_not_matter_beside_a_test_split(tmp_path):
+    for split in ("train", "test"):
+        write_parquet_split(tmp_path, [0, 1] * 4, split)
+        path = tmp_path / f"{split}-00000-of-00001.parquet"
+        pq.write_table(pq.read_table(path).append_column("patient", [[1, 1] * 4]), path)
+    assert "patient" not in infer_with_messages(tmp_path)[1]
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,8 @@ def test_names_that_mean_two_images_are_refused(tmp_path):
         (["x|y", "z", "z", "z"], ["x|y"]),
         (["x, y", "y,z", "x", "y", "z"], ["x, y", "y,z"]),
         (["x y", "y z", "x", "y", "z"], ["x y", "y z"]),
+        (["['x', 'y']", "['x']", "['y']"], ["['x', 'y']"]),
+        (["x & y", "z & y", "x", "y", "z"], ["x & y", "z & y"]),
         (["hot dog", "hot", "dog", "cat"], []),  # one name of several words is a class
         (["apple pie", "ice cream", "apple", "cat"], []),
     ],
@@ -303,6 +305,20 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             },
             [8, 6],
             "not used: 6 images with 'valid' in column 'split'",
+        ),
+        (
+            {
+                "a.csv": format_rows(
+                    "path,phase\n", lambda name, n: f"images/{name}/{n}.png,{['train', 'val'][n > 6]}\n"
+                )
+            },
+            [14, 6],
+            "splits: 'train' to train and 'val' to test in column 'phase' of 'a.csv'",
+        ),
+        (
+            {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
+            [14, 6],
+            "splits: 'False' to train and 'True' to test in column 'Is Test' of 'a.csv'",
         ),
     ],
 )

@@ -291,6 +291,8 @@ def test_column_whose_steps_lose_its_differences_is_named(tmp_path, value, count
         (lambda n: n, False),  # every value occurs once
         (lambda n: int(n % 2 == 0) * (1 + n % 3), True),  # 0 marks one class
         (lambda n: int(n % 2 == 0 and n > 4), False),
+        (lambda n: n % 2 + n / 100, True),  # the ranges of the classes do not overlap
+        (lambda n: n % 2 + n / 50, False),
     ],
 )
 def test_column_that_copies_the_class_is_named(tmp_path, code, warned):
@@ -308,6 +310,25 @@ def test_numbers_of_folds_are_no_feature(tmp_path, name):
     path = write_rows(tmp_path / "rows.csv", f"a,b,{name},label", lambda n: f"{n / 7},{n % 13},{n % 5},{n % 2}")
     record, said = infer(path)
     assert record.columns == ("a", "b") and f"test rows are drawn at random: '{name}'" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "used"),
+    [
+        ("is_train", "01", False),
+        ("isTest", ("true", "false"), False),
+        ("train", "01", False),
+        ("is_test", "12", True),
+        ("test", "01", True),  # a result
+    ],
+)
+def test_flags_of_splits_are_no_feature(tmp_path, name, values, used):
+    path = write_rows(
+        tmp_path / "rows.csv", f"a,{name},b,label", lambda n: f"{n},{values[n // 3 % 2]},{n % 13},{n % 2}"
+    )
+    record, said = infer(path)
+    assert (f"test rows are drawn at random: '{name}'" in said) is not used
+    assert (record.channels == 3) is used
 
 
 @pytest.mark.parametrize(("value", "feature"), [(lambda n: f"p{n // 4}", False), (lambda n: n // 4, True)])
