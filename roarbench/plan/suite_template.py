@@ -70,37 +70,47 @@ def write_new_suite_file(
 
 def compose_suite_text(name: str, record: DatasetRecord, location: str, paper: bool = False) -> str:
     """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    compose = _compose_table_suite if record.tabular else _compose_image_suite
-    text = compose(name, record, location) + _compose_blocks(record, paper)
+    text = _compose_settings(name, record, location) + _compose_blocks(record, paper)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
 
 
-def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
-    lines = compose_recipe_lines(record.train_images, _choose_augmentation(record))
+def _compose_settings(name: str, record: DatasetRecord, location: str) -> str:
+    """Return the lines of a suite's file from its name to its recipe."""
+    noun, columns = ("rows", f", {record.channels:,} columns") if record.tabular else ("images", "")
+    references = f"{_count_seeds(record, False)}  # explained networks: many show how much networks differ"
+    network = 'name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)'
+    if not record.tabular:
+        references = "5  # explained networks; with only one, verdicts hold for this network only"
+        others = "resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"
+        network = f'name = "resnet-quick"  # or {others}'
+    lines = compose_recipe_lines(record.train_images, None if record.tabular else _choose_augmentation(record))
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
-    comment = f"bits that the values use: white is 2^{record.depth} - 1"
-    depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
-    if record.window:
-        comment = "values that become black and white: 1st and 99th percentile of training images; others are clipped"
-        depth = f"\nwindow = {format_window(record.window)}  # {comment}"
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
-about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
-references = 5  # explained networks; with only one, verdicts hold for this network only
+about = "{record.classes:,} classes{columns}, {record.train_images:,} training and {record.test_images:,} test {noun}"
+references = {references}
 
 [data]
 {_compose_location(record, location)}
-{_compose_split(record)}
-size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut out
-channels = {record.channels}  # 3 for colour, 1 for grey{depth}
+{_compose_split(record)}{"" if record.tabular else _compose_shape(record)}
 
-[network]  # the network that is explained, and trained anew on degraded images
-name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
+[network]  # the network that is explained, and trained anew on degraded {noun}
+{network}
 
 {recipe}
 """
+
+
+def _compose_shape(record: DatasetRecord) -> str:
+    depth = f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" * bool(record.depth)
+    if record.window:
+        comment = "values that become black and white: 1st and 99th percentile of training images; others are clipped"
+        depth = f"\nwindow = {format_window(record.window)}  # {comment}"
+    return f"""
+size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut out
+channels = {record.channels}  # 3 for colour, 1 for grey{depth}"""
 
 
 def _choose_augmentation(record: DatasetRecord) -> Augmentation:
@@ -124,6 +134,13 @@ def _join_toml_values(*names: str) -> str:
 def _compose_location(record: DatasetRecord, location: str) -> str:
     if record.own == FOLDERS:
         return _compose_folder_location(record, location)
+    if record.tabular:
+        comment = "the features; the columns that new-suite listed as left out are missing"
+        columns = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
+        return f"""\
+table = {format_toml(location)}  # a parquet or CSV file, relative to this file
+label_column = {format_toml(record.label_column)}  # the classes\
+{columns if record.columns else "; every other column is a feature"}"""
     return f"""\
 parquet = {format_toml(location)}  # parquet files of images and labels; relative to this file
 image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
@@ -156,8 +173,8 @@ def _compose_folder_location(record: DatasetRecord, location: str) -> str:
 def _compose_split(record: DatasetRecord) -> str:
     if record.share:
         return f"""\
-test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
-seed = 0  # seed of the draw of test images"""
+test_share = {record.share:g}  # fraction of each class that is drawn for testing
+seed = 0  # seed of the draw of test {"rows" if record.tabular else "images"}"""
     noun = "folder" if record.own == FOLDERS else "split"
     if record.split_column:
         noun = "value in split_column"
@@ -168,48 +185,24 @@ train = {format_toml(record.train_split)}  # the {noun} of the training images
 test = {format_toml(record.test_split)}  # the {noun} of the test images"""
 
 
-def compose_recipe_lines(images: int, augmentation: Augmentation) -> dict[str, str]:
-    """Return the lines of a recipe for this many training images, each with its comment."""
-    is_small = images < _SMALL_DATASET
-    epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_IMAGES_SEEN / images)))
+def compose_recipe_lines(count: int, augmentation: Augmentation | None) -> dict[str, str]:
+    """Return the lines of a recipe for this many training images, each with its comment.
+
+    Without an augmentation, the recipe is for rows of a table.
+    """
+    base, noun, is_small = IMAGE_RECIPE, "images", count < _SMALL_DATASET
+    epochs = min(40, max(base.epochs, round(_IMAGES_SEEN / count)))
+    if augmentation is None:
+        base, noun, is_small = _TABLE_RECIPE, "rows", False
+        epochs = base.epochs if count <= _SMALL_TABLE else max(2, round(_ROWS_SEEN / count))
+    choices = "none, flip, shift, shift-flip, noise-flip or crop-flip"
     return {
         "[recipe]": "how every network is trained; [reference_recipe] may differ",
-        f'like = "{IMAGE_RECIPE.title}"': "a recipe of roarbench; the lines below override its numbers",
-        f"epochs = {epochs}": "passes over the training images",
-        f"batch = {32 if is_small else IMAGE_RECIPE.batch}": "images per step",
-        f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}": "learning rate after the warm-up",
-        f'augmentation = "{augmentation}"': "none, flip, shift, shift-flip, noise-flip or crop-flip",
-    }
-
-
-def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
-    is_small = record.train_images <= _SMALL_TABLE
-    epochs = _TABLE_RECIPE.epochs if is_small else max(2, round(_ROWS_SEEN / record.train_images))
-    shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    features = "; every other column is a feature"
-    if record.columns:
-        comment = "the features; the columns that new-suite listed as left out are missing"
-        features = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
-    return f"""\
-name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
-about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-references = {_count_seeds(record, False)}  # explained networks: many show how much networks differ
-
-[data]
-table = {format_toml(location)}  # a parquet or CSV file, relative to this file
-label_column = {format_toml(record.label_column)}  # the classes{features}
-test_share = {record.share:g}  # fraction of each class that is drawn for testing
-seed = 0  # seed of the draw of test images
-
-[network]  # the network that is explained, and trained anew on degraded rows
-name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)
-
-[recipe]  # how every network is trained; [reference_recipe] may differ
-like = "{_TABLE_RECIPE.title}"  # a recipe of roarbench; the lines below override its numbers
-epochs = {epochs:g}  # passes over the training rows
-batch = {_TABLE_RECIPE.batch}  # rows per step
-peak = {_TABLE_RECIPE.peak:g}  # learning rate after the warm-up, by AdamW
-"""
+        f'like = "{base.title}"': "a recipe of roarbench; the lines below override its numbers",
+        f"epochs = {epochs:g}": f"passes over the training {noun}",
+        f"batch = {32 if is_small else base.batch}": f"{noun} per step",
+        f"peak = {0.2 if is_small else base.peak:g}": "learning rate after the warm-up",
+    } | ({f'augmentation = "{augmentation}"': choices} if augmentation else {})
 
 
 def _count_seeds(record: DatasetRecord, paper: bool) -> int:
