@@ -48,6 +48,19 @@ def test_contributing_page_names_existing_files():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_contributing_page_names_constants_of_named_files():
+    """A constant such as `MODELS` is in one of the files that its line names; `ESTIMATORS` is in a file to be added."""
+    paths = [path for top in ("roarbench", "tests", "leaderboard") for path in (ROOT / top).rglob("*.py")]
+    checked, lacking = 0, []
+    for line in PAGE.splitlines():
+        named = set(re.findall(r"\w+\.py\b", line))
+        text = "\n".join(path.read_text() for path in paths if path.name in named)
+        constants = set(re.findall(r"`(_?[A-Z]+_?[A-Z]+)`", line)) - {"ID", "NAME", "ESTIMATORS"} if text else set()
+        checked += len(constants)
+        lacking += [name for name in constants if not re.search(rf"\b{name}\b", text)]
+    assert (lacking, checked > 5) == ([], True)
+
+
 def test_patches_apply_after_other_additions_to_same_tables(tmp_path):
     """A line after every entry stands for another contributor's data set."""
     changed = list_touched(re.escape("--- a/"))
