@@ -10,6 +10,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_test_name, is_train_name
+from roarbench.datasets.image_splits import find_class_folder
 
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 # names of folders inside class folders, which are no classes
@@ -57,11 +58,8 @@ class FolderPlan:
             return ""
         for split in {self.train, self.test} - {""} or {""}:
             prefix = "".join(f"{part}/" for part in (self.base, split) if part)
-            folders = path[len(prefix) :].split("/")[:-1] if path.startswith(prefix) else []
-            if folders and self.depth == WHOLE_PATH:
-                return "/".join(folders)
-            if len(folders) >= max(self.depth, 1):
-                return folders[self.depth - 1]
+            if path.startswith(prefix) and (found := find_class_folder(path[len(prefix) :], self.depth)):
+                return found
         return ""
 
 

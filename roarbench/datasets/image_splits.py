@@ -86,7 +86,7 @@ def _read_split(
         class_of = {path: known.labels[path] for path in paths if path in known.labels}
         return _SplitContent(class_of, True, [path for path in paths if path not in class_of], missing)
     below_split = {path: path[len(prefix) :] for path in paths}
-    class_of = {path: found for path in paths if (found := _find_class_folder(below_split[path], record.class_depth))}
+    class_of = {path: found for path in paths if (found := find_class_folder(below_split[path], record.class_depth))}
     if not class_of:
         raise _make_no_class_error(record, folder / name, list(below_split.values()))
     if record.class_depth == 1 and (folder / name).is_dir() and name == record.train_split:
@@ -109,7 +109,7 @@ def _is_in_pattern(path: str, pattern: str) -> bool:
     return len(parts) >= len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
-def _find_class_folder(path: str, depth: int) -> str:
+def find_class_folder(path: str, depth: int) -> str:
     """Return the name of the class folder of an image; an empty string if the image lies above the class folders."""
     folders = path.split("/")[:-1]
     if depth == WHOLE_PATH:
