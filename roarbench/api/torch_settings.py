@@ -16,6 +16,7 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils import _python_dispatch as dispatch
 from torch.utils._device import DeviceContext
 
+from roarbench.common.device_settings import list_float32_backends
 from roarbench.common.errors import CallerError
 
 _P = ParamSpec("_P")
@@ -100,14 +101,7 @@ def _list_backend_flags() -> list[tuple[Any, str]]:
     flags = [(backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")]
     matmul = ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
     flags += [(backends.cuda.matmul, name) for name in matmul]
-    parts = (
-        backends.cudnn.conv,
-        backends.cudnn.rnn,
-        backends.cuda.matmul,
-        backends.mkldnn.conv,
-        backends.mkldnn.matmul,
-    )
-    return flags + [(part, "fp32_precision") for part in parts] + [(backends.mkldnn, "enabled")]
+    return flags + [(part, "fp32_precision") for part in list_float32_backends()] + [(backends.mkldnn, "enabled")]
 
 
 def _read_attention_kernels() -> tuple[bool, ...]:

@@ -153,10 +153,11 @@ class _Float32(NamedTuple):
 
     cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
     products: str  # argument of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # `fp32_precision` of each backend in `_list_float32_backends`
+    parts: tuple[str, ...]  # `fp32_precision` of each backend in `list_float32_backends`
 
 
-def _list_float32_backends() -> list[Any]:
+def list_float32_backends() -> list[Any]:
+    """Return the parts of `torch.backends` that have the setting `fp32_precision`."""
     backends: Any = torch.backends
     cudnn, mkldnn = backends.cudnn, backends.mkldnn
     return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
@@ -168,7 +169,7 @@ def _read_float32_settings() -> _Float32:
         tf32 = flags.allow_tf32
     with suppress(RuntimeError):
         products = torch.get_float32_matmul_precision()
-    parts = tuple(part.fp32_precision for part in _list_float32_backends())
+    parts = tuple(part.fp32_precision for part in list_float32_backends())
     return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
 
 
@@ -176,7 +177,7 @@ def _set_float32_settings(settings: _Float32) -> None:
     flags = torch.backends.cudnn
     flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
     torch.set_float32_matmul_precision(settings.products)
-    for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
+    for part, precision in zip(list_float32_backends(), settings.parts, strict=True):
         part.fp32_precision = precision
 
 
