@@ -6,8 +6,6 @@ Therefore they have separate columns and do not affect gains, ranks, verdicts an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +16,9 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Floats, Point
-from roarbench.stats.intervals import Estimate
+from roarbench.stats.intervals import Estimate, estimate_over_images
 from roarbench.store.annotations_and_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus
@@ -124,11 +123,4 @@ def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None
 
 
 def _estimate_mean(values: Floats | None) -> Estimate:
-    """Return a mean over images with its 95 % interval by the central limit theorem; one image has no interval."""
-    if values is None:
-        return Estimate()
-    mean = float(values.mean())
-    if len(values) < 2:
-        return Estimate(mean)
-    half = NormalDist().inv_cdf(0.975) * float(values.std(ddof=1)) / sqrt(len(values))
-    return Estimate(mean, mean - half, mean + half)
+    return Estimate() if values is None else estimate_over_images(measure_means(values[None])[0])

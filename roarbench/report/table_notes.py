@@ -173,7 +173,7 @@ def _describe_unknown_ties(table: SuiteTable) -> str:
     unknown = [table.display_names[name] for name in ranked if name not in results.ties]
     if not unknown or not results.shares:
         return ""
-    return f"Older versions, which did not count equal values in maps, made the maps of {list_some(unknown)}."
+    return f"Older versions did not count equal values in the maps of {list_some(unknown)}, so a (!) may be missing."
 
 
 def _describe_several_machines(table: SuiteTable) -> str:

@@ -164,7 +164,7 @@ def test_rows_of_versions_that_counted_no_ties_are_named(tmp_path, store):
         return write_all_notes(make_table(results, ROAR.name))
 
     loaded = collect_results(SUITE, store, data=DATA)
-    unknown = "Older versions, which did not count equal values in maps, made the maps of grad."
+    unknown = "Older versions did not count equal values in the maps of grad, so a (!) may be missing."
     assert unknown in write_notes(add_stability_ties_and_chance(loaded, tmp_path))
     store.add_results(list(made.values())[:1], annotations={f"{AnnotationKind.TIES} grad": 0.0})
     whole = add_stability_ties_and_chance(collect_results(SUITE, store, data=DATA), tmp_path)
