@@ -5,22 +5,30 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from roarbench.plan.protocols import ORDER_NAMES, Protocol
-from roarbench.report.doubts import Doubt
+from roarbench.common.text import capitalize
+from roarbench.plan.protocols import MATCHED, ORDER_NAMES, OWN_NETWORK, ROAR, Protocol, describe_levels
+from roarbench.report.doubts import Doubt, Shown, join_signs
+from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
-KINDS = {  # colour classes of rows, with their descriptions
+KINDS = {  # colour classes of rows that are compared with every control, with their descriptions
     BEATS: "beats every control",
-    OPEN: "not shown to beat every control",
+    OPEN: "not shown to beat all",
     BELOW: "below a control",
-    CONTROL: "control: uses at most the network’s predictions",
+    CONTROL: "control",
     UNJUDGED: "no verdict",  # runs are missing, or networks are at chance
 }
-
+RANDOM_KINDS = {  # descriptions under ROAR, where rows are compared with Random alone
+    BEATS: "better than Random",
+    OPEN: "no significant difference",
+    BELOW: "worse than Random",
+    CONTROL: "control",
+    UNJUDGED: "no verdict",
+}
 NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
     OPEN: "not shown to",  # the verdict of a row says whether it is no more than a search
@@ -28,12 +36,15 @@ NETWORK_KINDS = {  # descriptions under own-network gain
     CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",
 }
-RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no other control
-    Verdict.BETTER: "better than Random",
-    Verdict.SAME: "no significant difference from Random",
-    Verdict.WORSE: "worse than Random",
+_ASKS = {  # questions of the board of all gains
+    ROAR: "Do the pixels matter in the data?",
+    OWN_NETWORK: "Does the map explain this network?",
+    MATCHED: "Does the map show evidence in the image?",
 }
 _KINDS_BY_VERDICT = {
+    Verdict.BETTER: BEATS,
+    Verdict.SAME: OPEN,
+    Verdict.WORSE: BELOW,
     OwnNetworkVerdict.EXPLAINS: BEATS,
     OwnNetworkVerdict.SEARCHED: OPEN,
     OwnNetworkVerdict.ABOVE_SHORTER: OPEN,
@@ -44,19 +55,24 @@ _KINDS_BY_VERDICT = {
 }
 
 
-def mark_unfinished(text: str, colour_class: str, unfinished: bool) -> str:
-    """Add `unfinished` to the text of a verdict if missing runs can change the verdict; controls have none."""
-    return f"{text}{', unfinished' * (unfinished and colour_class in (BEATS, OPEN, BELOW))}"
+def find_kinds(protocol: Protocol) -> Mapping[str, str]:
+    """Return the descriptions of the colour classes under a protocol."""
+    return NETWORK_KINDS if protocol.scores_all_network_pairs else RANDOM_KINDS if protocol == ROAR else KINDS
 
 
-def choose_colour_class(test: OwnNetworkTest | None) -> str:
-    """Return a row's colour class under own-network gain; rows with gain 0 by construction look like controls."""
-    return _KINDS_BY_VERDICT[test.verdict] if test else UNJUDGED
+def classify_verdict(protocol: Protocol, row: Row, control: bool) -> str:
+    """Return the class of a row's verdict, which colours the row on every page.
 
-
-def add_order_to_title(title: str, protocol: Protocol) -> str:
-    """Add the order of removal to the name of own-network gain, which alone does not tell its two orders apart."""
-    return f"{title} ({ORDER_NAMES[protocol.order]})" if protocol.scores_all_network_pairs else title
+    Under own-network gain it is the row's own verdict, and rows with gain 0 by construction look like controls; under
+    ROAR it is the comparison with Random, and under other protocols that with every control.
+    """
+    if protocol.scores_all_network_pairs:
+        return _KINDS_BY_VERDICT[row.network.verdict] if row.network else UNJUDGED
+    if protocol == ROAR and row.vs_random:
+        return _KINDS_BY_VERDICT[row.vs_random.verdict]
+    if protocol == ROAR or not row.beating:
+        return CONTROL if control else UNJUDGED
+    return BEATS if row.beating.beats_all else BELOW if row.beating.loses_to_a_control else OPEN
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,7 @@ class BoardRow:
     name: str
     detail: str
     about: str
-    control: bool  # the row uses at most the network's predictions
+    control: bool  # whether the verdict on the row is `control`
     place: RankInterval | None
     # number that the row shows: gain in points, or accuracy in percent on boards without gains
     value: Estimate
@@ -82,29 +98,33 @@ class BoardRow:
     doubts: tuple[Doubt, ...]
     seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
+    colour_class: str = UNJUDGED  # `BEATS` means that the row beats what it is compared with, or explains its network
+    verdict_text: str = ""  # with `unfinished` if missing runs can change the verdict
+    passes: float | None = None  # forward and backward passes per image; None if unknown, 0 for controls
+    truth: bool = False  # whether the row is a known ranking, which is judged, but is no estimator
+    signs: str = ""  # on the board of all gains, signs of doubts about the row under every protocol, such as †
     added: bool = False  # whether the row was added to the suite; the rank of such a row does not change other ranks
     started: bool = True  # whether the row has a result under the protocol
-    # under ROAR, the verdict of the comparison with Random alone, which the board of all gains shows; else empty
-    random_verdict_text: str = ""
     unfinished: bool = False  # whether missing runs can change the row's verdicts
     more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
 
     @property
-    def colour_class(self) -> str:
-        """Return the row's colour class; `BEATS` means that the row beats every control, or explains its network."""
-        if self.network:
-            return choose_colour_class(self.network)
-        if self.control:
-            return CONTROL
-        if not self.beating:
-            return UNJUDGED
-        return BEATS if self.beating.beats_all else BELOW if self.beating.loses_to_a_control else OPEN
+    def is_estimator(self) -> bool:
+        return not (self.control or self.truth)
 
     @property
-    def verdict_text(self) -> str:
-        """Return the verdict as text, with `unfinished` if missing runs can change it."""
-        text = str(self.network.verdict) if self.network else KINDS[self.colour_class]
-        return mark_unfinished(text, self.colour_class, self.unfinished)
+    def beats_every_control(self) -> bool:
+        return self.beating is not None and self.beating.beats_all
+
+    @property
+    def gain_doubts(self) -> list[Doubt]:
+        """Return the doubts that stand beside the gain on the board of all gains."""
+        return [doubt for doubt in self.doubts if doubt.kind.shown is Shown.GAIN]
+
+    @property
+    def gain_sign(self) -> str:
+        """Return the sign of `gain_doubts`, `(!!)` or `(!)`; empty without doubts."""
+        return join_signs(self.gain_doubts)
 
     @property
     def by_construction(self) -> bool:
@@ -158,7 +178,10 @@ def make_pass_axis(passes: list[float]) -> Axis:
 
 @dataclass(frozen=True)
 class BoardContents:
-    """A board as a page shows it: one protocol and one unit of a suite, over some levels."""
+    """A board as a page shows it: one protocol and one unit of a suite, over some levels.
+
+    On the board of all gains, such a board is a column.
+    """
 
     slug: str
     title: str
@@ -188,9 +211,33 @@ class BoardContents:
         return self.protocol.describe_removal(self.levels)
 
     @property
+    def asks(self) -> str:
+        return _ASKS.get(self.protocol, "")
+
+    @property
+    def gain(self) -> str:
+        """Return the name of the gain in a sentence."""
+        return self.protocol.gain_name.removesuffix(" over Random") or self.protocol.title
+
+    @property
+    def gain_with_levels(self) -> str:
+        """Return the name of the gain in a sentence, with the levels if some of the suite's levels are left out."""
+        return f"{self.gain} {self.included_levels_text}".rstrip()
+
+    @property
+    def levels_text(self) -> str:
+        return describe_levels(self.levels)
+
+    @property
     def kinds(self) -> Mapping[str, str]:
         """Return the descriptions of the colour classes under this protocol."""
-        return NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
+        return find_kinds(self.protocol)
+
+    @property
+    def legend_title(self) -> str:
+        """Return the name of the gain, with the order of removal if the name alone does not tell two orders apart."""
+        name = capitalize(self.gain)
+        return f"{name} ({ORDER_NAMES[self.protocol.order]})" if self.protocol.scores_all_network_pairs else name
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
@@ -201,3 +248,8 @@ class BoardContents:
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:
         return {row.id: row for row in self.rows}
+
+    @property
+    def started_rows(self) -> Mapping[str, BoardRow]:
+        """Return the rows with a result by id; on the board of all gains, another row is not run."""
+        return {row.id: row for row in self.rows if row.started}

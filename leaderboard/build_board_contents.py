@@ -1,8 +1,20 @@
-"""Build the contents of a board from the judges of a suite."""
+"""Build the contents of a board from a table of a suite."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
+from leaderboard.board_contents import (
+    BEATS,
+    BELOW,
+    CONTROL,
+    OPEN,
+    BoardContents,
+    BoardRow,
+    classify_verdict,
+    find_kinds,
+    make_cost_axis,
+    make_gain_axis,
+)
 from leaderboard.headline import add_missing_runs_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
@@ -13,6 +25,8 @@ from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_record import list_texts_beside_gain
+from roarbench.stats.board_records import RANDOM, Row
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
@@ -30,24 +44,11 @@ def make_board_contents(
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     more = list_texts_beside_gain(list_columns(table))
     rows = tuple(
-        BoardRow(
-            row.estimator,
-            *find_display_name(row.estimator),
-            about=describe_estimator(results, row.estimator),
-            control=find_estimator_or_placeholder(row.estimator).is_control_or_search,
-            place=row.place,
-            value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
-            beating=row.beating,
-            better_than=table.list_beaten_control_groups(row),
+        replace(
+            _make_row(table, row),
             roar=roar_ranks.get(row.estimator),
             reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
-            doubts=tuple(doubt.typeset() for doubt in table.list_doubts(row.estimator) if not doubt.fact),
             seconds=(seconds or {}).get(row.estimator),
-            network=row.network,
-            added=row.estimator in results.suite.added,
-            started=row.estimator in table.estimators_with_results,
-            random_verdict_text=RANDOM_TEXTS[row.vs_random.verdict] if protocol == ROAR and row.vs_random else "",
-            unfinished=table.runs.is_unfinished(row.estimator),
             more=more.get(row.estimator, ()),
         )
         for row in table.rows
@@ -83,6 +84,39 @@ def make_board_contents(
     )
 
 
+def _make_row(table: SuiteTable, row: Row) -> BoardRow:
+    name, protocol, results = row.estimator, table.board.protocol, table.suite_results
+    estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
+    control = estimator.has_control_verdict
+    value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
+    unfinished, kind = table.runs.is_unfinished(name), classify_verdict(protocol, row, control)
+    verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
+    return BoardRow(
+        name,
+        *find_display_name(name),
+        about=describe_estimator(results, name),
+        control=control,
+        place=row.place,
+        # Random beside itself has no interval under ROAR
+        value=Estimate(value.value) if protocol == ROAR and name == RANDOM else value,
+        beating=row.beating,
+        better_than=table.list_beaten_control_groups(row),
+        roar=None,
+        reversed_by=(),
+        doubts=tuple(doubt.typeset() for doubt in table.list_doubts(name) if not doubt.fact),
+        seconds=None,
+        network=row.network,
+        colour_class=CONTROL if control and not protocol.scores_all_network_pairs else kind,
+        # controls have no verdict that missing runs can change, but under ROAR
+        verdict_text=f"{verdict}{', unfinished' * (unfinished and kind in (BEATS, OPEN, BELOW))}",
+        passes=None if passes is None else sum(passes),
+        truth=estimator.uses_ground_truth,
+        added=name in results.suite.added,
+        started=bool(row.seeds) or name in table.estimators_with_results,
+        unfinished=unfinished,
+    )
+
+
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
@@ -91,11 +125,12 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     """Return facts about a table: protocol, data, networks, images, rows, date and origin."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record = suite.dataset_record
-    controls = [name for name in names if find_estimator_or_placeholder(name).is_control_or_search]
-    added = [name for name in names if name in suite.added and name not in controls]
+    controls = [name for name in names if find_estimator_or_placeholder(name).has_control_verdict]
+    truths = [name for name in names if find_estimator_or_placeholder(name).uses_ground_truth]
+    added = [name for name in names if name in suite.added and name not in (*controls, *truths)]
     kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in added) else "added row"
-    estimators = len(names) - len(controls) - len(added)
-    counts = (estimators, "estimator"), (len(added), kind), (len(controls), "control")
+    estimators = len(names) - len(controls) - len(truths) - len(added)
+    counts = (estimators, "estimator"), (len(added), kind), (len(controls), "control"), (len(truths), "known ranking")
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,

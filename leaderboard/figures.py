@@ -167,23 +167,23 @@ class Scatter(NamedTuple):
 
 def make_scatter(board: CombinedBoard) -> Scatter | None:
     """Build the plot of a board; None if no row has both gains."""
-    retrained, (roar, own) = board.questions[0], (question.answers for question in board.questions[:2])
+    retrained, (roar, own) = board.boards[0], (each.started_rows for each in board.boards[:2])
     dots = list[Dot]()
     for row in board.rows:
         one, other = roar.get(row.id), own.get(row.id)
-        if one and other and None not in (one.gain.value, other.gain.value):
-            dots.append(Dot(row.id, row.control, one.gain, other.gain))
+        if one and other and None not in (one.value.value, other.value.value):
+            dots.append(Dot(row.id, row.control, one.value, other.value))
     if not dots:
         return None
     values = "; ".join(f"{dot.id} {format_interval(dot.x)} and {format_interval(dot.y)}" for dot in dots)
     missing = len(board.rows) - len(dots)
     plot = Scatter(
-        retrained.title,
+        capitalize(retrained.gain_with_levels),
         dots,
         make_gain_axis(dot.x for dot in dots),
         make_gain_axis(dot.y for dot in dots),
-        f"{retrained.title} and own-network gain in points: {values}.",
-        f"{'; '.join(f'{capitalize(each.gain)}: {each.removal_text}' for each in board.questions[:2])}.",
+        f"{capitalize(retrained.gain_with_levels)} and own-network gain in points: {values}.",
+        f"{'; '.join(f'{capitalize(each.gain)}: {each.removal_text}' for each in board.boards[:2])}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
@@ -192,12 +192,11 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
 
 def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     """Build the plot of own-network gain against passes; None if fewer than two rows have both."""
-    question = board.questions[1]
-    gains = {row.id: answer.gain for row in board.rows if row.passes and (answer := question.answers.get(row.id))}
-    rows = [row for row in board.rows if row.id in gains and gains[row.id].value is not None]
+    own = board.boards[1]
+    rows = [row for row in own.rows if row.passes and row.value.value is not None]
     if len(rows) < 2:
         return None
-    dots = [Dot(row.id, row.control, Estimate(row.passes), gains[row.id]) for row in rows]
+    dots = [Dot(row.id, row.control, Estimate(row.passes), row.value) for row in rows]
     values = "; ".join(f"{dot.id} {dot.x.value:g} and {format_interval(dot.y)}" for dot in dots)
     searches = sorted((dot.x.value or 0.0, dot.y.value or 0.0) for dot in dots if find_search_length(dot.id))
     costs = [dot.x.value for dot in dots if dot.x.value is not None]
@@ -207,7 +206,7 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         make_pass_axis(costs),
         make_gain_axis(dot.y for dot in dots),
         f"Passes for an image, and own-network gain in points: {values}.",
-        f"{capitalize(question.gain)}: {question.removal_text}.",
+        f"{capitalize(own.gain)}: {own.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
         tuple(searches),
     )

@@ -6,7 +6,7 @@ to be better.
 
 from collections.abc import Collection, Sequence
 
-from leaderboard.board_contents import BEATS, BoardRow
+from leaderboard.board_contents import BoardRow
 from roarbench.common.text import capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, Protocol, has_opposite_order
@@ -29,16 +29,16 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
         one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
-    estimators = [row for row in own if not row.control]
+    estimators = [row for row in own if row.is_estimator]
     if not estimators or any(row.control for row in rows if row.added) or any(row.value.value is None for row in own):
         return ""
     if not all(row.beating for row in estimators):
         return ""
-    winners = [row for row in estimators if row.colour_class == BEATS]
+    winners = [row for row in estimators if row.beats_every_control]
     under = f"under {protocol.title}, " * has_opposite_order(protocol)
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
-    added = [row for row in rows if row.added and row.colour_class == BEATS]
+    added = [row for row in rows if row.added and row.beats_every_control]
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
         f"Added rows that beat every control: {_join_names(added)}." if added else "",

@@ -1,19 +1,18 @@
 """Recommend estimators: the Pareto front of own-network gain against passes, and rows close to the front."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.combined_board import Answer, CombinedBoard, NamedRow
+from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
 from roarbench.stats.intervals import Estimate
 
 
 class AdvisedRow(NamedTuple):
     """An estimator's row whose verdict is that it explains its network, with its cost and gain."""
 
-    row: NamedRow
+    row: BoardRow  # under own-network gain
     gain: Estimate
-    roar: Answer | None  # the row's answer under ROAR; None if ROAR was not run
+    roar: BoardRow | None  # the row under ROAR; None if ROAR was not run
     # the row's interval is above the gains of all other rows of the suite with at most as many passes, also of rows
     # without a significant gain; rows that were added to the suite do not count
     certain: bool
@@ -37,27 +36,32 @@ class Advice(NamedTuple):
 _LERF_TEXTS = {OPEN: "not shown in LeRF order", BELOW: "opposes it in LeRF order"}
 
 
-def recommend_rows(board: CombinedBoard) -> Advice | None:
-    """Return the rows among which to choose; None if rows lack verdicts, or if no explaining row has a known cost."""
-    roar, own_network = (question.answers for question in board.questions[:2])
-    kinds = {answer.colour_class for answer in own_network.values()}
+def recommend_rows(
+    own_network: BoardContents, roar: BoardContents | None = None, lerf: BoardContents | None = None
+) -> Advice | None:
+    """Return the rows among which to choose; None if rows lack verdicts, or if no explaining row has a known cost.
+
+    Args:
+        own_network: The board of own-network gain.
+        roar: The board of ROAR; None if the suite lacks it.
+        lerf: The board of own-network gain in LeRF order; None if the suite lacks it.
+    """
+    rows, (retrained, kept) = own_network.started_rows, (board.started_rows if board else {} for board in (roar, lerf))
+    kinds = {row.colour_class for row in rows.values()}
     front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
     candidates = [  # rows that explain their network and have a known cost
-        (row, answer.gain, answer.gain.value)
-        for row in board.rows
-        if row.passes
-        and (answer := own_network.get(row.id))
-        and answer.colour_class == BEATS
-        and answer.gain.value is not None
+        (row, row.value.value)
+        for row in rows.values()
+        if row.passes and row.colour_class == BEATS and row.value.value is not None
     ]
-    for row, gain, value in sorted(candidates, key=lambda each: (each[0].passes or 0.0, -each[2])):
-        retrained, lerf = roar.get(row.id), board.lerf_answers.get(row.id)
+    for row, value in sorted(candidates, key=lambda each: (each[0].passes or 0.0, -each[1])):
+        beside, reverse = retrained.get(row.id), kept.get(row.id)
         advised = AdvisedRow(
             row,
-            gain,
-            retrained if retrained and retrained.gain.value is not None else None,
-            _is_above_rows_with_as_few_passes(row, board.rows, own_network),
-            _LERF_TEXTS.get(lerf.colour_class, "") if lerf else "",
+            row.value,
+            beside if beside and beside.value.value is not None else None,
+            _is_above_rows_with_as_few_passes(row, rows.values()),
+            _LERF_TEXTS.get(reverse.colour_class, "") if reverse else "",
         )
         (front if value > best else others).append(advised)
         best = max(best, value)
@@ -66,16 +70,17 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     lowest = front[-1].gain.low or 0.0 if front else 0.0
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
-    levels = (f"{each.gain}: {each.levels_text}" for each in board.questions[:2] if each.answers)
-    return Advice(board.slug, board.title, board.questions[1].removal_text, "; ".join(levels), front, near)
+    levels = (f"{board.gain}: {board.levels_text}" for board in (roar, own_network) if board and board.started_rows)
+    slug, title, removal_text = own_network.slug, own_network.title, own_network.removal_text
+    return Advice(slug, title, removal_text, "; ".join(levels), front, near)
 
 
-def _is_above_rows_with_as_few_passes(row: NamedRow, rows: Iterable[NamedRow], answers: Mapping[str, Answer]) -> bool:
+def _is_above_rows_with_as_few_passes(row: BoardRow, rows: Iterable[BoardRow]) -> bool:
     """Return whether a row's interval is above the gains of the suite's other rows with at most as many passes."""
     most = row.passes or 0.0
     # a row with an unknown number of passes may have as few
     rivals = (other for other in rows if other != row and not other.added and not other.control)
     rivals = (other for other in rivals if other.passes is None or 0 < other.passes <= most)
-    gains = (answers[other.id].gain.value for other in rivals if other.id in answers)
-    low = answers[row.id].gain.low
+    gains = (other.value.value for other in rivals)
+    low = row.value.low
     return low is not None and low > max((gain for gain in gains if gain is not None), default=float("-inf"))

@@ -78,12 +78,15 @@ def describe_methods(table: SuiteTable) -> str:
     """Describe in sentences how a table was computed, with its numbers, for a paper's section on methods."""
     results, protocol = table.suite_results, table.board.protocol
     compared = [name for name in table.names if name in table.estimators_with_results]
-    controls = [find_display_name(name).full_name for name in compared if find_estimator_or_placeholder(name).control]
+    rows = {name: find_estimator_or_placeholder(name) for name in compared}
+    controls = [find_display_name(name).full_name for name, row in rows.items() if row.is_control_to_beat]
+    truths = [find_display_name(name).full_name for name, row in rows.items() if row.uses_ground_truth]
     searches = [find_display_name(name).full_name for name in compared if find_search_length(name) is not None]
     number = len(controls) + len(searches)
-    estimators = format_count(len(compared) - number, "estimator")
+    estimators = format_count(len(compared) - number - len(truths), "estimator")
     controls_text = f"Controls: {', '.join(controls)}; they {table.control_network_use_text}. " if controls else ""
     controls_text += f"Blind searches, the controls of own-network gain: {', '.join(searches)}. " if searches else ""
+    controls_text += f"Known rankings, compared with them, too: {', '.join(truths)}. " if truths else ""
     return (
         f"{estimators} and {format_count(number, 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
-from leaderboard.combined_board import CombinedBoard, make_board_without_roar, make_combined_board
+from leaderboard.combined_board import CombinedBoard, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
+from leaderboard.recommendations import Advice, recommend_rows
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
@@ -102,23 +103,26 @@ class SuiteView:
         if not self.leads_with_roar_and_own_network:
             return None
         tables = CombinedTable(self.table(ROAR), self.table(OWN_NETWORK))
-        matched_board = self.get_board(MATCHED) if MATCHED in self.protocols else None
-        if matched_board and {CONTROL, UNJUDGED} == {row.colour_class for row in matched_board.rows}:
-            matched_board = None  # a control was not run, so no row has a verdict
-        lerf = self._own_network_lerf_table
-        return self.get_or_compute("paired", lambda: make_combined_board(tables, matched_board, lerf))
+        matched = self._get_plain_board(MATCHED)
+        # if a control was not run, no row has a verdict
+        judged = matched and {CONTROL, UNJUDGED} != {row.colour_class for row in matched.rows}
+        return self.get_or_compute("paired", lambda: make_combined_board(tables, matched if judged else None))
 
     @property
-    def board_for_advice(self) -> CombinedBoard | None:
-        """Return the board from which estimators are recommended; None for a suite that leads with other gains."""
-        if self.leads_with_roar_and_own_network or self.headline_protocol != OWN_NETWORK:
-            return self.combined_board
-        board, lerf = self.board, self._own_network_lerf_table  # computed outside the lock, as in `get_board`
-        return self.get_or_compute("advice", lambda: make_board_without_roar(self.results, board, lerf))
+    def advice(self) -> Advice | None:
+        """Return the recommended estimators; None for a suite that does not lead with own-network gain."""
+        lerf = self._get_plain_board(OWN_NETWORK_LERF)
+        if self.combined_board:
+            roar, own_network, *_ = self.combined_board.boards
+            return recommend_rows(own_network, roar, lerf)
+        alone = self._get_plain_board(OWN_NETWORK) if self.headline_protocol == OWN_NETWORK else None
+        return recommend_rows(alone, lerf=lerf) if alone else None
 
-    @property
-    def _own_network_lerf_table(self) -> SuiteTable | None:
-        return self.table(OWN_NETWORK_LERF) if OWN_NETWORK_LERF in self.protocols else None
+    def _get_plain_board(self, protocol: Protocol) -> BoardContents | None:
+        """Return a protocol's board without ROAR ranks and costs, which need more data; None without the protocol."""
+        if protocol not in self.protocols:
+            return None
+        return self.get_or_compute(("plain", protocol), lambda: make_board_contents(self.table(protocol)))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a protocol's board; the defaults are the first unit and all levels."""

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
+from leaderboard.board_contents import RANDOM_KINDS, BoardContents
 from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_cost_scatter, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
-from leaderboard.recommendations import recommend_rows
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.common.enums import Unit
@@ -19,7 +18,6 @@ from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_renderers import format_csv, format_json
-from roarbench.stats.verdicts import Verdict
 
 ALL_GAINS = "All gains"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
@@ -74,7 +72,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         # the app's first page has no curves, because importing matplotlib takes long
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
-        "key": [*list_explanations(board), *_explain_colours_of_all_gains(view, board)],
+        "key": list(list_explanations(board)),
         "files": _add_download_files(
             site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
         ),
@@ -102,14 +100,14 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
         "tab": ALL_GAINS,
         "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
-        "advice": recommend_rows(board),
+        "advice": view.advice,
         "scatter": make_scatter(board),
         "costs": make_cost_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
         "levels": [],
         "suites": _make_suite_tabs(site, view),
-        "legend": [(question.legend_title, question.colour_legend) for question in board.answered_questions],
+        "legend": [(column.legend_title, column.colour_legend) for column in board.started_boards],
         "files": _add_download_files(site, view, view.slug, view.tables),
     }
 
@@ -167,20 +165,10 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
         yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
 
 
-def _explain_colours_of_all_gains(view: SuiteView, board: BoardContents) -> Iterator[str]:
-    """Yield an explanation if rows that are better than Random have other colours on the board of all gains."""
-    better = RANDOM_TEXTS[Verdict.BETTER]
-    if view.leads_with_roar_and_own_network and any(
-        row.random_verdict_text == better for row in board.rows if row.colour_class in (OPEN, BELOW)
-    ):
-        yield (
-            f"Colours compare a row with every control. The board “{ALL_GAINS}” compares ROAR gain with Random alone, "
-            f"so that a row below another control may be {better} there."
-        )
-
-
 def list_explanations(board: BoardContents) -> Iterator[str]:
-    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, as far as the board shows these."""
+    """Yield explanations of colours, ranks, ROAR's ranks and mask-only accuracy, as far as the board shows these."""
+    if board.kinds is RANDOM_KINDS:
+        yield "Colours compare a row with Random alone; a doubt names a control that the row is not shown to beat."
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
         rank = format_rank(ranges[0]._replace(added=False)).replace("-", "–")

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from typing import Any
 
-from leaderboard.board_contents import BEATS, BELOW, BoardContents, BoardRow
-from leaderboard.combined_board import Answer, CombinedBoard
+from leaderboard.board_contents import BoardContents, BoardRow
+from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
@@ -47,7 +47,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
         "passes": list_passes([view.results for view in views], name),
-        "control": find_estimator_or_placeholder(name).control,
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
         "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
@@ -94,7 +93,7 @@ def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContent
     with_row = [board for board in combined if row.id in {other.id for other in board.rows}]
 
     def make_sort_key(board: CombinedBoard) -> tuple[int, int]:
-        answers = sum(row.id in each.answers for each in board.questions[:2])
+        answers = sum(row.id in each.started_rows for each in board.boards[:2])
         return answers, sum(not other.added for other in board.rows)
 
     most = max(with_row, key=make_sort_key, default=None)
@@ -104,18 +103,18 @@ def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContent
 def describe_both_verdicts(board: CombinedBoard, name: str) -> str:
     """Describe a row's answer to each question of a board with its levels, and name the suite."""
     answers = (
-        f"{capitalize(each.gain)} ({each.removal_text}): {_format_verdict_and_gain(each.answers.get(name))}"
-        for each in board.questions
+        f"{capitalize(each.gain)} ({each.removal_text}): {_format_verdict_and_gain(each.started_rows.get(name))}"
+        for each in board.boards
     )
     return f"{'. '.join(answers)} ({board.title})."
 
 
-def _format_verdict_and_gain(answer: Answer | None) -> str:
-    if answer is None:
+def _format_verdict_and_gain(row: BoardRow | None) -> str:
+    if row is None:
         return "not run"
-    if answer.by_construction or answer.gain.value is None:
-        return answer.verdict_text
-    return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
+    if row.by_construction or row.value.value is None:
+        return row.verdict_text
+    return f"{row.verdict_text}, {format_interval(row.value)} points"
 
 
 def _describe_origin_and_date(view: SuiteView, name: str) -> str:
@@ -161,11 +160,11 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     if not row.beating:
         return f"{gain}. It has no verdict against the controls yet."
     also = _STRICTEST_TEST[row.better_than]
-    if row.colour_class == BEATS:
+    if row.beats_every_control:
         return f"It beats every control: {gain}.{also}"
     nearest = row.beating.hardest_control
     rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_use_of_network(nearest)}"
-    if row.colour_class == BELOW:
+    if row.beating.loses_to_a_control:
         return (
             f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {gain}.{also}"
         )
@@ -188,12 +187,12 @@ def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
 
     The result is empty if there are no such boards.
     """
-    entries = list(boards)
-    winning, losing = ([each for each in entries if each[2].colour_class == kind] for kind in (BEATS, BELOW))
-    for (view, won, _), (same, lost, row) in product(winning, losing):
+    for (view, won, winner), (same, lost, row) in product(list(boards), repeat=2):
         one, other = won.protocol, lost.protocol
-        if view is same and one != other and ROAR in (one, other) and row.beating:
-            explains = one.scores_all_network_pairs
+        explains = winner.network is not None and winner.network.verdict is OwnNetworkVerdict.EXPLAINS
+        if not (row.beating and row.beating.loses_to_a_control and (explains or winner.beats_every_control)):
+            continue
+        if view is same and one != other and ROAR in (one, other):
             wins = f"explains its network by {one.gain_name}" if explains else f"beats every control under {one.title}"
             control = find_display_name(row.beating.hardest_control).full_name
             return (

@@ -4,12 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leaderboard.board_contents import BEATS, CONTROL, OPEN
-from leaderboard.combined_board import Answer, Question, make_board_question
+from leaderboard.board_contents import BEATS, CONTROL, OPEN, BoardContents, BoardRow
 from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
-from leaderboard.recommendations import recommend_rows
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import shorten_line
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -19,11 +17,11 @@ _SHOWN = 9  # visible columns per kind of data: three questions of three suites;
 
 
 class QuestionColumn(NamedTuple):
-    """A column of the table: a question of a suite, with the address of its board."""
+    """A column of the table: a board of a suite, with its address."""
 
     href: str
     suite: str
-    question: Question
+    board: BoardContents
     later: bool  # whether the column comes after the columns of ROAR and own-network gain of all suites
 
 
@@ -34,12 +32,12 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     for view in shown:
         if view.results.has_rows:
             for column in _make_question_columns(site, view):
-                if any(answer.gain.value is not None for answer in column.question.answers.values()):
+                if any(row.value.value is not None for row in column.board.rows):
                     columns_by_data[_find_kind_of_data(view)].append(column)
             counts[_find_kind_of_data(view)] += 1
     tables = []
     boards = [view.combined_board for view in shown if view.combined_board]
-    advices = list(filter(None, map(recommend_rows, filter(None, (view.board_for_advice for view in shown)))))
+    advices = [advice for view in shown if (advice := view.advice)]
     for data, unsorted in columns_by_data.items():
         columns = sorted(unsorted, key=lambda column: column.later)
         tables.append((data, False, columns[:_SHOWN], _list_estimators_with_verdicts(columns[:_SHOWN])))
@@ -48,7 +46,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     return {
         "tables": tables,
         "counts": counts,
-        "legend": _make_legend(column.question for columns in columns_by_data.values() for column in columns),
+        "legend": _make_legend(column.board for columns in columns_by_data.values() for column in columns),
         "advice": [advice for advice in advices if advice.front],
         "unadvised": [advice for advice in advices if not advice.front],
         "scatters": [(board.title, scatter) for board in boards if (scatter := make_scatter(board))],
@@ -88,11 +86,11 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     title = shorten_line(view.title, 44)
     if view.combined_board:
         link = site.get_page_link("board", view.slug)
-        for number, question in enumerate(view.combined_board.questions):
-            yield QuestionColumn(link, title, question, later=number > 1)
+        for number, board in enumerate(view.combined_board.boards):
+            yield QuestionColumn(link, title, board, later=number > 1)
         return
     link = site.get_link(find_board_address(view, view.board.protocol))
-    yield QuestionColumn(link, title, make_board_question(view.board), later=True)
+    yield QuestionColumn(link, title, view.board, later=True)
 
 
 def _find_kind_of_data(view: SuiteView) -> str:
@@ -102,12 +100,12 @@ def _find_kind_of_data(view: SuiteView) -> str:
     return "Known truth" if record.generated else "Images"
 
 
-def _make_legend(questions: Iterable[Question]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the colour legend; questions whose colours have the same meanings share an entry."""
+def _make_legend(boards: Iterable[BoardContents]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the colour legend; boards whose colours have the same meanings share an entry."""
     kinds, present = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
-    for question in questions:
-        kinds[question.legend_title] = question.kinds
-        present[question.legend_title] |= {answer.colour_class for answer in question.answers.values()}
+    for board in boards:
+        kinds[board.legend_title] = board.kinds
+        present[board.legend_title] |= {row.colour_class for row in board.rows if row.started}
     titles_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for title, meanings in kinds.items():
         titles_by_items[tuple(item for item in meanings.items() if item[0] in present[title])].append(title)
@@ -116,12 +114,9 @@ def _make_legend(questions: Iterable[Question]) -> list[tuple[str, list[tuple[st
 
 def _list_estimators_with_verdicts(
     columns: list[QuestionColumn],
-) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+) -> list[tuple[str, str, str, bool, list[BoardRow | None]]]:
     """Return the rows with a value, the most successful first: id, name, detail, whether a control, and answers."""
-    complete = [
-        {name: answer for name, answer in column.question.answers.items() if answer.gain.value is not None}
-        for column in columns
-    ]
+    complete = [{row.id: row for row in column.board.rows if row.value.value is not None} for column in columns]
     names = dict.fromkeys(name for answers in complete for name in answers)
     rows = {name: [answers.get(name) for answers in complete] for name in names}
 
@@ -135,4 +130,4 @@ def _list_estimators_with_verdicts(
 
 
 def _is_control(name: str) -> bool:
-    return find_estimator_or_placeholder(name).is_control_or_search
+    return find_estimator_or_placeholder(name).has_control_verdict

@@ -116,5 +116,5 @@ def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
             for row in view.board.rows
             if kinds.get(row.id, row.colour_class == BEATS) != (row.colour_class == BEATS)
         ]
-        changes += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
+        changes += [f"Changed verdict: {list_some(moved, 6)}."] if moved else []
     return changes

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from leaderboard.board_contents import make_cost_axis, make_linear_axis
+from leaderboard.board_contents import CONTROL, KINDS, make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.board import _add_download_files
@@ -55,7 +55,10 @@ def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
     board = draws.make_board(SHOWN[protocol], Unit.SCALAR, rows, levels)
     shown = make_contents(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
-    expected = {row.estimator: (row.gain, row.place, row.beating) for row in board.rows}
+    gains = {row.estimator: row.gain for row in board.rows}
+    if protocol == "roar":  # Random's gain is 0 by definition, without an interval
+        gains["random"] = Estimate(0.0)
+    expected = {row.estimator: (gains[row.estimator], row.place, row.beating) for row in board.rows}
     assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == expected
     gains = [row.value.value for row in shown.rows]
     assert gains == sorted(gains, reverse=True)
@@ -330,3 +333,13 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
     page = render_page(site, at).html
     assert "Verdicts on a row" not in page and " These pairs have no verdict. " in page
+
+
+def test_ground_truth_is_judged_but_is_neither_control_nor_estimator(views):
+    board = views["planted-v1"].board
+    row = board.rows_by_id["truth"]
+    assert row.beating and not (row.control or row.is_estimator)
+    assert row.colour_class != CONTROL and row.verdict_text != KINDS[CONTROL]
+    assert "2 known rankings" in " ".join(board.facts)
+    page = render_page(Site(views, list_addresses(views)), make_address("board", "planted-v1")).html
+    assert page.count('<small class="tag">known ranking</small>') == 2

@@ -9,14 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from leaderboard import build_board_contents
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
-from leaderboard.combined_board import Answer, Question, make_combined_board
+from leaderboard.combined_board import make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
 from leaderboard.page.estimator import describe_both_verdicts, list_passes, write_verdict_sentence
 from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
+from leaderboard.suite_view import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.estimator import CONTROLS
@@ -62,6 +64,12 @@ def cut(text, start, end):
     return text.partition(start)[2].partition(end)[0]
 
 
+def recommend(board):
+    """Recommend rows of a board of all gains."""
+    roar, own = board.boards
+    return recommend_rows(own, roar)
+
+
 @pytest.fixture
 def combined_board():
     """A board with handwritten gains under both protocols."""
@@ -91,16 +99,16 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     app = Site(views, list_addresses(views), live=True)
     assert 'class="brand" href="?page=board&amp;suite=quick-v8"' in render_page(app, make_address("suites")).html
     paired = views["quick-v8"].combined_board
-    assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
-    roar, own = paired.questions
+    assert [board.gain_with_levels for board in paired.boards] == ["ROAR gain", "own-network gain"]
+    roar, own = paired.boards
     ids = [row.id for row in paired.rows]
     assert sorted(ids) == sorted(views["quick-v8"].results.suite.estimators_with_own_row) and len(ids) == 15
-    assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
-    for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
+    assert set(ids) - set(roar.started_rows) == NOT_RETRAINED and set(ids) == set(own.started_rows)
+    for board, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
         gains = {row.estimator: row.gain for row in views["quick-v8"].table(protocol).rows}
-        shown = {name: answer.gain for name, answer in question.answers.items()}
+        shown = {name: row.value for name, row in board.started_rows.items()}
         assert shown.pop("random").value == gains.pop("random").value == 0 and shown == gains
-    by_roar = sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value)
+    by_roar = sorted(CONTROLS, key=lambda name: -roar.rows_by_id[name].value.value)
     assert [name for name in ids if name in CONTROLS] == by_roar and {*ids[-5:]} == {*CONTROLS, *SEARCHES}
 
 
@@ -126,12 +134,11 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
 def test_row_cost_is_counted_in_passes_per_image(combined_board):
     rows = {row.id: row.passes for row in combined_board.rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    assert [(each.row.id, each.gain.value) for each in recommend_rows(combined_board).front] == [("ig", 1.0)]
+    assert [(each.row.id, each.gain.value) for each in recommend(combined_board).front] == [("ig", 1.0)]
 
 
 def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
-    for page in ("board", "overview"):
-        monkeypatch.setattr(f"leaderboard.page.{page}.recommend_rows", lambda _: recommend_rows(combined_board))
+    monkeypatch.setattr(SuiteView, "advice", recommend(combined_board))
     first = cut(render(views), "Which one should I use?", "</details>")
     answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
     assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])" and answer in why
@@ -158,20 +165,21 @@ def test_estimator_page_states_passes_in_all_suites(views, monkeypatch, counts, 
 
 
 def test_combined_board_answers_match_expected_verdicts(combined_board):
-    roar, own = combined_board.questions
-    assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
+    roar, own = combined_board.boards
+    assert {name: (row.colour_class, row.verdict_text) for name, row in roar.started_rows.items()} == {
         "random": (CONTROL, "control"),
         "sobel": (CONTROL, "no significant difference"),
         "random-blurred": (CONTROL, "better than Random"),
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict"),
     }
-    assert (roar.answers["sobel"].sign, roar.answers["sobel"].doubt) == ("(!!)", "Its mask alone has it.")
-    assert {answer.sign for answer in own.answers.values()} == {""}, "the doubt is about ROAR's gain"
-    colours = {name: answer.colour_class for name, answer in own.answers.items() if name not in CONTROLS}
+    sobel = roar.rows_by_id["sobel"]
+    assert (sobel.gain_sign, [doubt.sentence for doubt in sobel.gain_doubts]) == ("(!!)", ["Its mask alone has it."])
+    assert {row.gain_sign for row in own.rows} == {""}, "the doubt is about ROAR's gain"
+    colours = {row.id: row.colour_class for row in own.rows if row.id not in CONTROLS}
     assert colours == {"gb": BELOW, "grad": OPEN, "ig": BEATS}
-    assert all(own.answers[name].verdict_text == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
-    assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
+    assert all(own.rows_by_id[name].verdict_text == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
+    assert roar.rows_by_id["random"].value == (0.0, None, None), "Random beside itself has no interval"
     assert own.colour_legend == [
         ("beats", "explains its network"),
         ("open", "not shown to"),
@@ -184,10 +192,10 @@ def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     """Rows of another suite on the same images appear in a separate tab, not in a column."""
     board = views["quick-matched-v3"].board
     paired = make_combined_board(make_table_of_both_gains(), board)
-    third = paired.questions[2]
-    assert (third.protocol, third.title) == (MATCHED, "Matched gain")
-    assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
-    assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
+    third = paired.boards[2]
+    assert (third.protocol, third.gain_with_levels) == (MATCHED, "matched gain")
+    assert {row.id: row.value for row in third.rows} == {row.id: row.value for row in board.rows}
+    assert {*third.rows_by_id, "gb"} <= {row.id for row in paired.rows}
     assert "Matched gain · quick-matched v3" in render(views)
 
 
@@ -216,16 +224,16 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     three = replace(three, blocks=(*three.blocks, Block(MATCHED, ("random",), levels, seeds=1)))
     publish(monkeypatch, three)
     make_store(tmp_path, three, images=20)
-    monkeypatch.setattr(Question, "gain_axis", make_linear_axis([-5.0, 20.0]))
+    monkeypatch.setattr(build_board_contents, "make_gain_axis", lambda _: make_linear_axis([-5.0, 20.0]))
     with open_site(tmp_path) as (views, site):
         (view,) = views.values()
-        titles = [question.title for question in view.combined_board.questions]
+        titles = [board.gain_with_levels for board in view.combined_board.boards]
         page = render_page(site, site.known[0]).html
         suites = render_page(site, make_address("suites")).html
     ticks = [re.findall("<i [^>]*>([^<]*)</i>", axis) for axis in re.findall('<div class="ax" .*?</div>', page)]
     assert ticks == [["0", "+20"]] * 3, "the label −5 would touch 0 and read as −50"
     heads = re.findall(r'data-sort="([a-z-]+)"', page)
-    assert titles == ["ROAR gain", "Own-network gain", "Matched gain"]
+    assert titles == ["ROAR gain", "own-network gain", "matched gain"]
     assert heads == ["name", "roar", "own-network", "matched"] and page.count('<span class="none">not run') == 1
     assert "Matched gain" in suites
 
@@ -245,13 +253,13 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
     assert (drawn["grad"].x, drawn["grad"].y) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
     assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
     assert "grad -4.5 [-5.7, -3.2] and +3.1 [-0.1, +6.3]" in found.description
-    roar, own = combined_board.questions
-    assert make_scatter(replace(combined_board, questions=(replace(roar, answers={}), own))) is None
+    roar, own = combined_board.boards
+    assert make_scatter(replace(combined_board, boards=(replace(roar, rows=()), own))) is None
     names = [f"row-{number}" for number in range(40)]
-    rows = tuple(combined_board.rows[0]._replace(id=name) for name in names)
-    answers = {name: Answer(Estimate(number / 20), OPEN, "") for number, name in enumerate(names)}
-    questions = [replace(question, answers=answers) for question in (roar, own)]
-    crowded = make_scatter(replace(combined_board, rows=rows, questions=questions))
+    one = combined_board.rows[0]
+    rows = tuple(replace(one, id=name, value=Estimate(number / 20)) for number, name in enumerate(names))
+    boards = tuple(replace(board, rows=rows) for board in (roar, own))
+    crowded = make_scatter(replace(combined_board, rows=rows, boards=boards))
     for kind, size in (("label", 1), ("phone_label", 1.5)):
         for plot in (found, crowded):
             assert not any(cover_each_other(one, other, 10 * size) for one, other in list_label_pairs(plot, kind, size))
@@ -320,10 +328,10 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
         paired = views["part-v8"].combined_board
         boards = {at.get_choice("protocol") for at in site.known if at.page == "board"}
     assert boards == {"", "roar", "own-network", "matched"}, "no board of KAR"
-    titles = [question.title for question in paired.questions]
-    assert titles == ["ROAR gain at 90 %", "Own-network gain", "Matched gain at 90 %"]
-    assert all(set(paired.questions[at].answers) == {"random", "grad"} for at in (0, 2)), "ig was not run"
-    assert paired.questions[0].answers["grad"].gain.value is not None
+    titles = [board.gain_with_levels for board in paired.boards]
+    assert titles == ["ROAR gain at 90 %", "own-network gain", "matched gain at 90 %"]
+    assert all(set(paired.boards[at].started_rows) == {"random", "grad"} for at in (0, 2)), "ig was not run"
+    assert paired.boards[0].rows_by_id["grad"].value.value is not None
     assert "under ROAR at 90 % " in paired.headline and " of 1 " in paired.headline
     first, roar, *_ = pages
     assert first.count('<span class="none">not run') == 2

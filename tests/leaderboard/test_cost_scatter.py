@@ -28,7 +28,8 @@ def test_board_draws_gain_against_passes(tmp_path, monkeypatch):
         (view,) = [each for slug, each in views.items() if slug.startswith("costs")]
         board = view.combined_board
         plot = make_cost_scatter(board)
-        gains = {row: answer.gain.value for row, answer in board.questions[1].answers.items()}
+        roar, own = board.boards
+        gains = {row.id: row.value.value for row in own.rows}
         assert plot.frontier == ((2.0, gains["search(passes=2)"]), (50.0, gains["search(passes=50)"]))
         assert {dot.id: (dot.x.value, dot.y.value) for dot in plot.dots} == {
             "grad": (2.0, gains["grad"]),
@@ -39,8 +40,8 @@ def test_board_draws_gain_against_passes(tmp_path, monkeypatch):
         assert [dot.id for dot in plot.dots if dot.control] == sorted(ROWS[3:], key=lambda name: -gains[name])
         page = render_page(Site(views, list_addresses(views)), make_address("board", view.slug)).html
         assert "What does a gain cost?" in page and "compared with the first that has as many passes." in page
-        rows = tuple(row._replace(passes=None) for row in board.rows)
-        assert make_cost_scatter(replace(board, rows=rows)) is None
+        rows = tuple(replace(row, passes=None) for row in own.rows)
+        assert make_cost_scatter(replace(board, boards=(roar, replace(own, rows=rows)))) is None
 
 
 def test_labels_of_gains_of_0_do_not_cover_axis():

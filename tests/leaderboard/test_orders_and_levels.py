@@ -2,19 +2,18 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.board_contents import BEATS, BELOW, OPEN
+from leaderboard.board_contents import BEATS, BELOW, CONTROL, KINDS, OPEN, RANDOM_KINDS
 from leaderboard.links import Site, make_address
-from leaderboard.page.board import _explain_colours_of_all_gains
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import sort_for_display
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.table_notes import summarize_notes
+from roarbench.stats.verdicts import Verdict
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 
@@ -89,23 +88,23 @@ def test_estimator_page_names_levels_and_leads_with_larger_suite(views):
     assert f"|many v8, ROAR, 10, 50 and 90 % removed, {MOST}: its gain minus each control’s, in points" in page
 
 
-def test_row_below_control_but_better_than_random_has_both_verdicts(views):
-    """The board of ROAR compares rows with every control, and that of all gains compares them with Random alone."""
+def test_roar_verdicts_and_colours_are_the_same_on_all_pages(views):
+    """They compare a row with Random alone; KAR's compare it with every control. Captions name the comparison."""
     view = views["many-v8"]
-    board = view.get_board(ROAR)
-    paired = {name: answer.verdict_text for name, answer in view.combined_board.questions[0].answers.items()}
-    rows = {row.id: row for row in board.rows if not row.control}
-    for name, row in rows.items():
-        assert row.random_verdict_text.startswith(paired[name]), "the board of all gains has the same verdict"
-        page = render(views, "estimator", estimator=name)
-        assert f"|{row.random_verdict_text}|" in page and "and second lines with Random alone." in page
-    assert "second lines" not in render(views, "estimator", estimator="random-blurred"), "a control has none"
-    assert not any(row.random_verdict_text for row in view.get_board(KAR).rows)
-    for kind, verdict, explained in (
-        (BELOW, "better than Random", True),
-        (OPEN, "better than Random", True),
-        (BEATS, "better than Random", False),
-        (BELOW, "worse than Random", False),
-    ):
-        row = SimpleNamespace(colour_class=kind, random_verdict_text=verdict)
-        assert bool(list(_explain_colours_of_all_gains(view, SimpleNamespace(rows=[row])))) is explained
+    alone, beside, kar = view.get_board(ROAR), view.combined_board.boards[0], view.get_board(KAR)
+    table = {row.estimator: row for row in view.table(ROAR).rows}
+    for row in alone.rows:
+        other = beside.rows_by_id[row.id]
+        assert (row.colour_class, row.verdict_text, row.value) == (other.colour_class, other.verdict_text, other.value)
+        if row.id != "random":
+            kind = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELOW}[table[row.id].vs_random.verdict]
+            assert row.verdict_text == RANDOM_KINDS[kind]
+            assert row.colour_class == (CONTROL if row.control else kind)
+    for row in kar.rows:
+        assert row.verdict_text == KINDS[row.colour_class]
+        assert (row.colour_class == BEATS) == row.beats_every_control
+    rule = "Colours compare a row with Random alone;"
+    assert [rule in render(views, "board", "many-v8", protocol=name) for name in ("roar", "kar")] == [True, False]
+    assert "Under ROAR, colours and verdicts compare a row with Random alone." in render(
+        views, "estimator", estimator="grad"
+    )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.combined_board import Answer, NamedRow, make_combined_board
+from leaderboard.combined_board import make_combined_board
 from leaderboard.links import Site, make_address
 from leaderboard.page.overview import _find_kind_of_data
 from leaderboard.recommendations import recommend_rows
@@ -42,12 +42,15 @@ def combined_board():
 
 def recommend(board, *names, added=(), lerf=()):
     """Recommend among these rows of `ADVISED`, which replace those of the board; `lerf` has kinds in LeRF order."""
-    roar, own = board.questions
-    answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
-    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0], name in added) for name in names)
-    others = {name: Answer(Estimate(1.0), kind, "") for name, kind in dict(lerf).items()}
-    questions = roar, replace(own, answers=answers)
-    return recommend_rows(replace(board, rows=rows, questions=questions, lerf_answers=others))
+    roar, own = board.boards
+    bare = own.rows[0]
+    rows = []
+    for name in names:
+        passes, gain, kind = ADVISED[name]
+        about = {"control": False, "added": name in added, "passes": passes}
+        rows.append(replace(bare, id=name, colour_class=kind, value=Estimate(*gain), **about))
+    others = [replace(bare, id=name, colour_class=kind) for name, kind in dict(lerf).items()]
+    return recommend_rows(replace(own, rows=tuple(rows)), roar, replace(own, rows=tuple(others)))
 
 
 def test_recommended_rows_match_manual_pareto_front(combined_board):
@@ -112,16 +115,9 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
         make_store(tmp_path, suite, images=40)
     with open_views(tmp_path) as views:
         both, alone = views["both-orders-v8"], views["alone-v8"]
-        assert both.combined_board.lerf_answers.keys() == {"random", "grad", "ig"}
-        assert alone.combined_board is None and {"random", "gb"} <= alone.board_for_advice.questions[1].answers.keys()
-        assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
-        assert alone.board_for_advice.lerf_answers.keys() == {"random", "gb"}
-        advice = recommend_rows(make_board_that_explains(both.combined_board, "grad"))
-        page = "leaderboard.page.overview.recommend_rows"
-        monkeypatch.setattr(page, lambda board: advice if board.slug == both.slug else none)
-        none = recommend_rows(make_board_that_explains(alone.board_for_advice))
+        assert alone.combined_board is None, "no ROAR"
+        monkeypatch.setattr("leaderboard.suite_view.recommend_rows", recommend_grad_alone)
         overview = render(views, make_address("suites"))
-        monkeypatch.setattr("leaderboard.page.board.recommend_rows", lambda _: advice)
         board = render(views, make_address("board", both.slug))
     start = overview.partition("Which verdicts hold elsewhere")[0]
     basis = "with the least important features removed first (LeRF order), or at one level, other rows can lead."
@@ -133,7 +129,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
     assert "not shown in LeRF order" in board
 
 
-def test_boards_for_advice_of_two_suites_wait_for_no_lock_of_each_other(tmp_path, monkeypatch):
+def test_boards_of_two_suites_wait_for_no_lock_of_each_other(tmp_path, monkeypatch):
     """A board may need the ROAR table of another suite on the same images, whose lock another visitor may hold."""
     for name, protocols in (("alone", (OWN_NETWORK,)), ("roar-first", (ROAR,))):
         publish(monkeypatch, suite := make_suite(name, SUITES["quick"].dataset, protocols, ("random", "grad")))
@@ -147,16 +143,19 @@ def test_boards_for_advice_of_two_suites_wait_for_no_lock_of_each_other(tmp_path
             return make_table(view, *of)
 
         monkeypatch.setattr(type(other), "table", record_lock)
-        assert alone.board_for_advice and (True, False) in calls and (True, True) not in calls
+        assert alone.board and (True, False) in calls and (True, True) not in calls
 
 
-def make_board_that_explains(board, *names):
-    """Return the board with the verdict that only these rows explain their network, and none in LeRF order."""
-    roar, own, *_ = board.questions
-    kinds = {name: BEATS if name in names else OPEN for name in own.answers}
-    answers = {name: Answer(Estimate(3.0, 2.0, 4.0), kind, "") for name, kind in kinds.items()}
-    lerf = {name: Answer(Estimate(1.0), OPEN, "") for name in board.lerf_answers}
-    return replace(board, questions=(roar, replace(own, answers=answers)), lerf_answers=lerf)
+def recommend_grad_alone(own, roar=None, lerf=None):
+    """Recommend rows as if only `grad` explained its network, and no row in LeRF order."""
+
+    def judge(board, *names):
+        kinds = {row.id: BEATS if row.id in names else OPEN for row in board.rows}
+        rows = (replace(row, colour_class=kinds[row.id], value=Estimate(3.0, 2.0, 4.0)) for row in board.rows)
+        return replace(board, rows=tuple(rows))
+
+    assert lerf.started_rows.keys() == own.started_rows.keys()
+    return recommend_rows(judge(own, "grad"), roar, judge(lerf))
 
 
 def render(views, address):

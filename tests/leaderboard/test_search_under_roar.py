@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.board_contents import CONTROL, KINDS
+from leaderboard.board_contents import CONTROL
 from leaderboard.build_board_contents import make_board_contents
-from leaderboard.combined_board import _make_table_question
 from leaderboard.page.estimator import write_verdict_sentence
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Unit
@@ -39,14 +38,12 @@ def test_search_is_control_in_tables_and_on_pages(table):
     at, words = lines[0].index("beats every control"), {line[1].strip("`"): line for line in lines}
     assert [words[name][at] for name in ("var-grad", SEARCH, "sobel")] == ["yes", "control", "control"]
     board = make_board_contents(table)
-    row = next(row for row in board.rows if row.id == SEARCH)
-    assert row.verdict_text == KINDS[CONTROL]
+    row = board.rows_by_id[SEARCH]
     assert board.headline == "Under ROAR, 1 of 2 estimators is shown to beat every control, for this network only."
     sentence = write_verdict_sentence(board, row)
     assert sentence.startswith("A control: it uses only predictions of the network.") and "beat" not in sentence
-    answers = _make_table_question(table, "", "").answers
-    assert answers[SEARCH].colour_class == answers["sobel"].colour_class == CONTROL
-    assert answers[SEARCH].verdict_text == answers["sobel"].verdict_text == "better than Random"
+    assert row.colour_class == board.rows_by_id["sobel"].colour_class == CONTROL
+    assert row.verdict_text == board.rows_by_id["sobel"].verdict_text == "better than Random"
 
 
 def test_search_and_estimators_are_in_different_columns(table):

@@ -192,13 +192,13 @@ def test_explanations_cover_rank_range_and_mask_only_accuracy():
     found = (Doubt("e2", "≈ contrast", ""), Doubt("e2", "masks alone 66 %", ""))
     first = make_row("yes", "e1", place=RankInterval(1, 1, 1))
     ranged = make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found)
-    place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
+    place, masks = list_explanations(SimpleNamespace(kinds={}, rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
     more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
-    _, added, roar, _ = list_explanations(SimpleNamespace(rows=more))
+    _, added, roar, _ = list_explanations(SimpleNamespace(kinds={}, rows=more))
     assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
-    assert list(list_explanations(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
+    assert list(list_explanations(SimpleNamespace(kinds={}, rows=[replace(first, place=None), first]))) == []
 
 
 def test_collect_doubts_merges_equal_doubts_of_boards():
