@@ -15,6 +15,7 @@ from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
+_VERDICTS = (BEATS, OPEN, BELOW)
 KINDS = {  # colour classes of rows that are compared with every control, with their descriptions
     BEATS: "beats every control",
     OPEN: "not shown to beat all",
@@ -89,8 +90,6 @@ class BoardRow:
     value: Estimate
     # comparison with every control; None for a control, and on boards without verdicts
     beating: ControlComparison | None
-    # `CONTROLS` of `roarbench.report.table`, possibly with `UNTRAINED`; empty for a control and without such a verdict
-    better_than: tuple[str, ...]
     roar: RankInterval | None  # rank under ROAR; None if unknown
     # ids of rows whose order with this row is significant and opposite here and under ROAR
     reversed_by: tuple[str, ...]
@@ -98,7 +97,7 @@ class BoardRow:
     doubts: tuple[Doubt, ...]
     seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
-    colour_class: str = UNJUDGED  # `BEATS` means that the row beats what it is compared with, or explains its network
+    verdict_class: str = UNJUDGED  # `BEATS` means that the row beats what it is compared with, or explains its network
     verdict_text: str = ""  # with `unfinished` if missing runs can change the verdict
     passes: float | None = None  # forward and backward passes per image; None if unknown, 0 for controls
     truth: bool = False  # whether the row is a known ranking, which is judged, but is no estimator
@@ -107,6 +106,11 @@ class BoardRow:
     started: bool = True  # whether the row has a result under the protocol
     unfinished: bool = False  # whether missing runs can change the row's verdicts
     more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
+
+    @property
+    def colour_class(self) -> str:
+        """Return the class of the row's verdict; a control looks like a control, whatever its verdict is."""
+        return CONTROL if self.control and self.verdict_class in _VERDICTS else self.verdict_class
 
     @property
     def is_estimator(self) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from leaderboard.board_contents import (
     BEATS,
     BELOW,
-    CONTROL,
     OPEN,
     BoardContents,
     BoardRow,
@@ -56,7 +55,7 @@ def make_board_contents(
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
-    if headline := write_own_network_headline(table.rows, protocol, results.suite.added):
+    if headline := write_own_network_headline(rows, protocol):
         headline += "."
     else:
         headline = write_beats_controls_headline(rows, protocol, board.one_network)
@@ -100,13 +99,12 @@ def _make_row(table: SuiteTable, row: Row) -> BoardRow:
         # Random beside itself has no interval under ROAR
         value=Estimate(value.value) if protocol == ROAR and name == RANDOM else value,
         beating=row.beating,
-        better_than=table.list_beaten_control_groups(row),
         roar=None,
         reversed_by=(),
         doubts=tuple(doubt.typeset() for doubt in table.list_doubts(name) if not doubt.fact),
         seconds=None,
         network=row.network,
-        colour_class=CONTROL if control and not protocol.scores_all_network_pairs else kind,
+        verdict_class=kind,
         # controls have no verdict that missing runs can change, but under ROAR
         verdict_text=f"{verdict}{', unfinished' * (unfinished and kind in (BEATS, OPEN, BELOW))}",
         passes=None if passes is None else sum(passes),

@@ -36,12 +36,11 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
         replace(first_rows[name], signs=" ".join(both.list_row_signs(name))) for name in listed if name in first_rows
     ]
     gains = capitalize(", ".join(board.gain_with_levels for board in boards if board.started_rows))
-    headline = write_combined_headline(
-        both.own_network.rows, both.roar.rows, both.roar.suite_results.suite.added, both.roar.included_levels_text
-    )
+    roar, own_network, *_ = boards
+    headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
-        slug=boards[0].slug,
-        title=boards[0].title,
+        slug=roar.slug,
+        title=roar.title,
         headline=add_missing_runs_to_headline(headline, both.unfinished_text),
         facts=list_facts(both.own_network, [row.id for row in rows], gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do

@@ -4,15 +4,13 @@ A row without a significant difference may still be better than a control, so he
 to be better.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from leaderboard.board_contents import BoardRow
+from leaderboard.board_contents import BEATS, UNJUDGED, BoardRow
 from roarbench.common.text import capitalize, format_count, join_with_and
-from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, Protocol, has_opposite_order
-from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
+from roarbench.stats.board_records import ONE_NETWORK
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.verdicts import Verdict
 
 BLURRED = "random-blurred"
 
@@ -29,7 +27,7 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
         one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
-    estimators = [row for row in own if row.is_estimator]
+    estimators = _select_own_estimators(rows)
     if not estimators or any(row.control for row in rows if row.added) or any(row.value.value is None for row in own):
         return ""
     if not all(row.beating for row in estimators):
@@ -56,31 +54,26 @@ def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
 
 
 def write_combined_headline(
-    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), included_levels_text: str = ""
+    network: Sequence[BoardRow], roar: Sequence[BoardRow], included_levels_text: str = ""
 ) -> str:
     """Count the estimators that are shown to explain their network, and to beat Random under ROAR.
 
     If `random-blurred` beats Random under ROAR, the sentence says so. The result is empty if a row lacks its verdict.
 
     Args:
-        network: The rows under own-network gain.
+        network: The rows under own-network gain. Rows that were added to the suite are not counted.
         roar: The rows under ROAR, possibly fewer.
-        added: Ids of the rows that were added to the suite, which are not counted.
         included_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
             levels. Rows without a result at one of these levels are not counted.
     """
-    explained = _count_explaining_rows(network, added)
-    retrained = [
-        row
-        for row in _drop_controls_and_added_rows(roar, added)
-        if row.gain.value is not None or not included_levels_text
-    ]
-    if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
+    explained = _count_explaining_rows(network)
+    retrained = [row for row in _select_own_estimators(roar) if row.value.value is not None or not included_levels_text]
+    if not explained or not retrained or any(row.verdict_class == UNJUDGED for row in retrained):
         return ""
-    estimators = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
-    winners = sum(_does_beat_random(row) for row in retrained)
+    estimators = f"{'its ' * any(row.added for row in roar)}{len(retrained)}"
+    winners = sum(row.verdict_class == BEATS for row in retrained)
     verb = "is" if winners < 2 else "are"
-    blurred_beats = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
+    blurred_beats = any(row.id == BLURRED and row.verdict_class == BEATS for row in roar)
     blurred = (", and so is blurred noise" if winners else ", but blurred noise is") * blurred_beats
     protocol = f"under ROAR {included_levels_text}".rstrip()
     order = ORDER_NAMES[OWN_NETWORK.order]
@@ -89,33 +82,28 @@ def write_combined_headline(
     )
 
 
-def write_own_network_headline(rows: Sequence[Row], protocol: Protocol, added: Collection[str] = ()) -> str:
+def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> str:
     """Describe how many estimators are shown to explain their network, and the order of removal, without a full stop.
 
-    Rows that were `added` to the suite are not counted. The result is empty if a verdict is missing.
+    Rows that were added to the suite are not counted. The result is empty if a verdict is missing.
     """
-    explained = _count_explaining_rows(rows, added)
+    explained = _count_explaining_rows(rows)
     return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)"
 
 
-def _count_explaining_rows(rows: Sequence[Row], added: Collection[str]) -> str:
-    estimators, has_added = _drop_controls_and_added_rows(rows, added), any(row.estimator in added for row in rows)
+def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:
+    estimators = _select_own_estimators(rows)
     verdicts = [row.network.verdict for row in estimators if row.network]
     if not estimators or len(verdicts) < len(estimators):
         return ""
     count = verdicts.count(OwnNetworkVerdict.EXPLAINS)
     verb, its = ("is", "its") if count < 2 else ("are", "their")
-    of = f"{count or 'None'} of {'the suite’s ' * has_added}{len(estimators)} estimators"
+    of = f"{count or 'None'} of {'the suite’s ' * any(row.added for row in rows)}{len(estimators)} estimators"
     return f"{of} {verb} shown to explain {its} network"
 
 
-def _drop_controls_and_added_rows(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
-    candidates = [row for row in rows if not row.check and row.estimator not in added]
-    return [row for row in candidates if not find_estimator_or_placeholder(row.estimator).is_control_or_search]
-
-
-def _does_beat_random(row: Row) -> bool:
-    return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
+def _select_own_estimators(rows: Sequence[BoardRow]) -> list[BoardRow]:
+    return [row for row in rows if row.is_estimator and not row.added]
 
 
 def _join_names(rows: Sequence[BoardRow]) -> str:

@@ -1,7 +1,7 @@
 """The page of one estimator, with its verdicts, doubts about them, and commands that repeat its runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -15,7 +15,7 @@ from leaderboard.pictures import Pictures
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs
+from roarbench.common.text import capitalize, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     describe_control_use_of_network,
     find_display_name,
@@ -24,7 +24,6 @@ from roarbench.estimators.catalogue import (
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR, describe_levels
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
-from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
@@ -46,8 +45,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
+        "use": describe_control_use_of_network(name) if row.control else "",
         "passes": list_passes([view.results for view in views], name),
-        "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
+        "verdict": typeset_minus_and_percent_signs(
+            describe_verdicts(_choose_described_boards(views, board, name), name)
+        ),
         "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),
@@ -84,29 +86,33 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     return leading or [board for board in view.protocol_boards if name in board.rows_by_id]
 
 
-def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Describe a row's answers to both questions, from the suite with the most answers, then the most rows of its own.
+def _choose_described_boards(views: Iterable[SuiteView], board: BoardContents, name: str) -> Sequence[BoardContents]:
+    """Return the boards of the suite with most gains of a row among ROAR and own-network gain, then most rows.
 
-    If no suite leads with both questions, describe the row's verdict on `board`.
+    If no suite leads with both gains, the result is `board` alone.
     """
     combined = [view.combined_board for view in views if view.combined_board]
-    with_row = [board for board in combined if row.id in {other.id for other in board.rows}]
+    with_row = [board for board in combined if name in {row.id for row in board.rows}]
 
     def make_sort_key(board: CombinedBoard) -> tuple[int, int]:
-        answers = sum(row.id in each.started_rows for each in board.boards[:2])
+        answers = sum(name in each.started_rows for each in board.boards[:2])
         return answers, sum(not other.added for other in board.rows)
 
     most = max(with_row, key=make_sort_key, default=None)
-    return describe_both_verdicts(most, row.id) if most else write_verdict_sentence(board, row)
+    return most.boards if most else [board]
 
 
-def describe_both_verdicts(board: CombinedBoard, name: str) -> str:
-    """Describe a row's answer to each question of a board with its levels, and name the suite."""
-    answers = (
-        f"{capitalize(each.gain)} ({each.removal_text}): {_format_verdict_and_gain(each.started_rows.get(name))}"
-        for each in board.boards
-    )
-    return f"{'. '.join(answers)} ({board.title})."
+def describe_verdicts(boards: Sequence[BoardContents], name: str) -> str:
+    """Describe a row's verdict on each board of a suite with its levels, and name the suite.
+
+    The result is empty for a board without gains. Doubts say which control is not beaten, and why a row has no verdict.
+    """
+    verdicts = [
+        f"{capitalize(board.gain)} ({board.removal_text}): {_format_verdict_and_gain(board.started_rows.get(name))}"
+        for board in boards
+        if board.has_gains
+    ]
+    return f"{'. '.join(verdicts)} ({boards[0].title})." if verdicts else ""
 
 
 def _format_verdict_and_gain(row: BoardRow | None) -> str:
@@ -124,62 +130,6 @@ def _describe_origin_and_date(view: SuiteView, name: str) -> str:
     # a store cannot know more: `scripts/make_demo.py` deletes records of imports
     origin = "trusted, " if trusted else "imported, " if name in view.results.doubts else ""
     return f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else ""
-
-
-_STRICTEST_TEST = {  # sentence on the tests in `better_than` that a row passes
-    (): "",
-    (CONTROLS,): " It depends on the image: its gain is above Random’s.",
-    (CONTROLS, UNTRAINED): " It depends on the image and on what the network learnt: its gain is above Random’s and "
-    "above that of its untrained twin, the same method on random weights.",
-}
-_OWN_NETWORK_VERDICTS = {
-    OwnNetworkVerdict.EXPLAINS: "It explains its network",
-    OwnNetworkVerdict.SEARCHED: "It is no more than a blind search",
-    OwnNetworkVerdict.ABOVE_SHORTER: "It is above a blind search, which has fewer passes",
-    OwnNetworkVerdict.OPEN: "It is not shown to explain its network",
-    OwnNetworkVerdict.OPPOSES: (
-        "It opposes its network: its maps change predictions of other networks more than those of their own"
-    ),
-}
-
-
-def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
-    """Describe a row's verdict on a board in one or two sentences."""
-    if row.value.value is None:
-        return row.doubts[0].sentence if row.doubts and board.has_gains else ""
-    gain = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
-    if row.by_construction:
-        return f"Its own-network gain is {row.verdict_text}: its maps are the same for every network."
-    if row.network and row.control:
-        return f"A control of own-network gain, which asks the network and explains nothing: {gain}."
-    if row.network:
-        return f"{_OWN_NETWORK_VERDICTS[row.network.verdict]}: {gain}."
-    if row.control:
-        to_beat = "; an estimator has to beat it" * find_estimator_or_placeholder(row.id).is_control_to_beat
-        return f"A control: it {describe_control_use_of_network(row.id)}. {gain}{to_beat}."
-    if not row.beating:
-        return f"{gain}. It has no verdict against the controls yet."
-    also = _STRICTEST_TEST[row.better_than]
-    if row.beats_every_control:
-        return f"It beats every control: {gain}.{also}"
-    nearest = row.beating.hardest_control
-    rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_use_of_network(nearest)}"
-    if row.beating.loses_to_a_control:
-        return (
-            f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {gain}.{also}"
-        )
-    margin = f"{format_interval(row.beating.margin_over_hardest)} points"
-    return f"It is not significantly different from {rival}: {margin}. It has {gain}.{also}"
-
-
-def _describe_rank(board: BoardContents, row: BoardRow) -> str:
-    """Describe the row's rank among the suite's rows; other rows that were added to the suite do not count."""
-    if not row.place:
-        return ""
-    rows = sum(other.place is not None and not other.added for other in board.rows)
-    rank = format_rank(row.place._replace(added=False)).replace("-", "–")
-    among = f" if it alone were added to the suite’s {rows} rows," if row.added else f" of {rows}"
-    return f", place {rank}{among}"
 
 
 def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:

@@ -15,7 +15,7 @@ from leaderboard.combined_board import make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
-from leaderboard.page.estimator import describe_both_verdicts, list_passes, write_verdict_sentence
+from leaderboard.page.estimator import describe_verdicts, list_passes
 from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
@@ -345,17 +345,15 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
 
 
 def test_estimator_page_describes_verdicts_of_both_gains(views, combined_board):
-    assert describe_both_verdicts(combined_board, "grad") == (
+    boards = combined_board.boards
+    assert describe_verdicts(boards, "grad") == (
         "ROAR gain (90 % removed, most important first): worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain (5 and 50 % removed, most important first): not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
     )
-    said = describe_both_verdicts(combined_board, "ig")
+    said = describe_verdicts(boards, "ig")
     assert said.startswith("ROAR gain (90 % removed, most important first): not run. Own-network gain (")
-    assert "): 0 by construction (made-up v1)." in describe_both_verdicts(combined_board, "sobel")
+    assert "): 0 by construction (made-up v1)." in describe_verdicts(boards, "sobel")
     assert "most important first): not run." in render(views, make_address("estimator", estimator="gradcam"))
-    board = views["quick-v8"].get_board(OWN_NETWORK)
-    sentence = write_verdict_sentence(board, board.rows_by_id["random"])
-    assert sentence.startswith("Its own-network gain is 0 by construction")
 
 
 def test_claims_page_tests_claims_about_roar_on_roar_alone(views):

@@ -48,8 +48,8 @@ def recommend(board, *names, added=(), lerf=()):
     for name in names:
         passes, gain, kind = ADVISED[name]
         about = {"control": False, "added": name in added, "passes": passes}
-        rows.append(replace(bare, id=name, colour_class=kind, value=Estimate(*gain), **about))
-    others = [replace(bare, id=name, colour_class=kind) for name, kind in dict(lerf).items()]
+        rows.append(replace(bare, id=name, verdict_class=kind, value=Estimate(*gain), **about))
+    others = [replace(bare, id=name, verdict_class=kind) for name, kind in dict(lerf).items()]
     return recommend_rows(replace(own, rows=tuple(rows)), roar, replace(own, rows=tuple(others)))
 
 
@@ -151,7 +151,7 @@ def recommend_grad_alone(own, roar=None, lerf=None):
 
     def judge(board, *names):
         kinds = {row.id: BEATS if row.id in names else OPEN for row in board.rows}
-        rows = (replace(row, colour_class=kinds[row.id], value=Estimate(3.0, 2.0, 4.0)) for row in board.rows)
+        rows = (replace(row, verdict_class=kinds[row.id], value=Estimate(3.0, 2.0, 4.0)) for row in board.rows)
         return replace(board, rows=tuple(rows))
 
     assert lerf.started_rows.keys() == own.started_rows.keys()

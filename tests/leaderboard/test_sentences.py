@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.board_contents import BoardRow
+from leaderboard.board_contents import BEATS, OPEN, UNJUDGED, BoardRow
 from leaderboard.headline import (
     write_beats_controls_headline,
     write_combined_headline,
@@ -15,8 +15,8 @@ from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
     collect_doubts,
+    describe_verdicts,
     explain_disagreement,
-    write_verdict_sentence,
 )
 from leaderboard.render import load_templates
 from roarbench.analysis.marks import Grade
@@ -24,7 +24,7 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
 from roarbench.report.doubts import Doubt, find_doubts
-from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
@@ -37,6 +37,7 @@ from tests.helpers.store_rows import change_rows
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
 OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
 
+NONE = Estimate()
 WORDS = {"yes": Verdict.BETTER, "<": Verdict.WORSE, "≈": Verdict.SAME}
 
 
@@ -54,7 +55,7 @@ def make_row(word, name="e", **more):
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
-    made = BoardRow(name, name.upper(), "", "", control, None, value, found, (), roar, (), (), None)
+    made = BoardRow(name, name.upper(), "", "", control, None, value, found, roar, (), (), None)
     return replace(made, **more)
 
 
@@ -101,15 +102,21 @@ MORF_FIRST = "(most important features removed first)"
 
 def make_two_boards(explains, better):
     """Return rows with own-network verdicts and rows with ROAR verdicts against Random, by name."""
-    nothing = Estimate()
-    bare = {name: Row(name, 3, nothing, (), (), nothing, None) for name in {**explains, **better}}
+    controls = {"random-blurred"}
     verdicts = {one: one for one in OwnNetworkVerdict}
     verdicts |= {True: OwnNetworkVerdict.EXPLAINS, False: OwnNetworkVerdict.OPEN}
     verdicts[None] = OwnNetworkVerdict.BY_CONSTRUCTION
-    network = [replace(bare[name], network=OwnNetworkTest(verdicts[word])) for name, word in explains.items()]
-    found = {name: Verdict.BETTER if word else Verdict.SAME for name, word in better.items()}
-    roar = [replace(bare[name], against={"random": Comparison(word, 0.1, 0.1)}) for name, word in found.items()]
-    return network, roar
+    found = {name: verdicts[word] for name, word in explains.items()}
+    controls |= {name for name, verdict in found.items() if verdict is OwnNetworkVerdict.CONTROL}
+    bare = {name: make_row("control" if name in controls else "e", name) for name in {**explains, **better}}
+    network = [replace(bare[name], network=OwnNetworkTest(verdict)) for name, verdict in found.items()]
+    roar = [replace(bare[name], verdict_class=BEATS if word else OPEN) for name, word in better.items()]
+    return network, [replace(row, value=NONE) for row in roar]
+
+
+def add(rows, *names):
+    """Return the rows; those with these names were added to the suite."""
+    return [replace(row, added=row.id in names) for row in rows]
 
 
 def test_combined_headline_counts_estimators_and_names_blurred_noise():
@@ -128,18 +135,18 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     assert write_combined_headline(*boards).startswith("1 of 3 estimators is shown to explain its network (MoRF);")
     network, roar = make_two_boards(explains, {"grad": True})
     more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
-    assert write_combined_headline(more, again, added={"sg-grad"}) == (
+    assert write_combined_headline(add(more, "sg-grad"), add(again, "sg-grad")) == (
         "2 of the suite’s 3 estimators are shown to explain their network (MoRF); "
         "under ROAR 1 of its 1 is shown to beat Random."
     ), "the page has rows that are not counted"
-    measured = [replace(again[0], gain=Estimate(1.0)), again[1]]
+    measured = [replace(again[0], value=Estimate(1.0)), again[1]]
     assert write_combined_headline(more, measured, included_levels_text="at 90 %") == (
         "3 of 4 estimators are shown to explain their network (MoRF); "
         "under ROAR at 90 % 1 of 1 is shown to beat Random."
     ), "a row without the levels that were run is not counted"
     for without_verdict in (
         ([replace(row, network=None) for row in network], roar),
-        (network, [replace(row, against={}) for row in roar]),
+        (network, [replace(row, verdict_class=UNJUDGED) for row in roar]),
     ):
         assert write_combined_headline(*without_verdict) == ""
     shown_none, _ = make_two_boards({"grad": False, "ig": False}, {})
@@ -148,29 +155,16 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
         assert found == f"None of 2 estimators is shown to explain its network {order}"
 
 
-def test_verdict_sentence_names_dependence_on_image_and_network():
-    board = SimpleNamespace(rows=(), title="quick", has_gains=True)
-    beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
-    for beaten, said in (
-        ((), ""),
-        ((CONTROLS,), " It depends on the image:"),
-        ((CONTROLS, UNTRAINED), " It depends on the"),
-    ):
-        found = write_verdict_sentence(board, make_row("yes", better_than=beaten))
-        assert found.startswith(f"{beats}{said}") and bool(said) is (found != beats)
-
-
-def test_verdict_sentence_counts_rank_among_suite_rows():
-    """One of four rows has no rank, and one is an added row, ranked among the other two."""
-    second, third = make_row("≈", place=RankInterval(2, 2, 3)), make_row("control", place=RankInterval(2, 2, 2))
-    added = make_row("yes", place=RankInterval(1, 1, 2, added=True), added=True)
-    board = SimpleNamespace(rows=(second, third, added, make_row("unjudged")), title="quick", has_gains=True)
-    for asked, words in (
-        (second, "2–3 of 2 on quick"),
-        (third, "2 of 2 on quick"),
-        (added, "1–2 if it alone were added to the suite’s 2 rows, on quick"),
-    ):
-        assert f", place {words}" in write_verdict_sentence(board, asked)
+def test_page_describes_verdicts_of_boards_with_gains():
+    board = {"gain": "matched gain", "removal_text": "90 % removed", "title": "quick", "has_gains": True}
+    row = make_row("yes", verdict_text="beats every control")
+    matched = SimpleNamespace(**board, started_rows={"e": row})
+    said = "Matched gain (90 % removed): beats every control, +1.0 [0.0, +2.0] points (quick)."
+    assert describe_verdicts([matched], "e") == said
+    assert describe_verdicts([matched], "x") == "Matched gain (90 % removed): not run (quick)."
+    matched.started_rows["e"] = replace(row, value=NONE, verdict_text="no verdict")
+    assert describe_verdicts([matched], "e") == "Matched gain (90 % removed): no verdict (quick)."
+    assert describe_verdicts([SimpleNamespace(**board | {"has_gains": False})], "e") == "", "accuracies on masks"
 
 
 def test_explain_disagreement_names_win_and_loss_under_roar():
@@ -215,7 +209,6 @@ def test_collect_doubts_merges_equal_doubts_of_boards():
     ]
 
 
-NONE = Estimate()
 BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 
 

@@ -44,7 +44,7 @@ def view(views):
 def test_preview_card_draws_dots_in_verdict_colours(view):
     green, red = (0, 158, 115), (184, 73, 0)
     for kind, colours in ((BEATS, {green}), (BELOW, {red}), (UNJUDGED, set())):
-        rows = tuple(replace(row, colour_class=kind) for row in view.board.rows)
+        rows = tuple(replace(row, control=False, verdict_class=kind) for row in view.board.rows)
         board, headline = replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
         picture = Image.open(io.BytesIO(draw_preview_card(board, headline)))
         assert (picture.size, picture.format) == ((1200, 630), "PNG")
