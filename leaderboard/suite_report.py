@@ -19,7 +19,6 @@ from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search_length
 from roarbench.estimators.estimator import find_paper
-from roarbench.plan.suite import find_displayed_fill_name
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
@@ -91,10 +90,7 @@ def describe_methods(table: SuiteTable) -> str:
         f"{estimators} and {format_count(number, 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
         f"{_describe_explained_networks(table)}"
-        f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
-        f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
-        f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"{controls_text}{table.describe_measurement()}. "
+        f"{capitalize(protocol.method)}. {controls_text}{table.describe_measurement()}. "
         f"{write_all_notes(table, signs=False)}"
     )
 

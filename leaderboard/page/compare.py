@@ -8,12 +8,12 @@ from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page import images
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.row_comparison import compare_rows, describe_verdict
 from roarbench.common.enums import Order
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY, Protocol
 from roarbench.plan.suites import find_headline_protocols
-from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.stats.verdicts import Comparison
 
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
 _EACH = 2  # maximum images in favour of each row
@@ -72,14 +72,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _write_verdict(comparison: Comparison, protocol: Protocol, rows: tuple[BoardRow, BoardRow]) -> str:
-    """Return the verdict on two rows as a clause; a control explains nothing."""
-    if comparison.verdict is Verdict.SAME:
-        return str(Verdict.SAME)
-    if not protocol.scores_all_network_pairs:
-        return f"the first is {comparison.verdict}"
-    if any(row.control for row in rows):
-        return f"the first has the {'larger' if comparison.verdict is Verdict.BETTER else 'smaller'} gain"
-    return f"the first explains its network {'more' if comparison.verdict is Verdict.BETTER else 'less'}"
+    names = [find_display_name(row.id).full_name for row in rows]
+    return describe_verdict(comparison.verdict, names, protocol, any(row.control for row in rows))
 
 
 def _choose_pairs(

@@ -1,6 +1,6 @@
 """Compare two rows: their gains, and the counts of predictions behind the gains at each level."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import Estimate, estimate
-from roarbench.stats.verdicts import Comparison
+from roarbench.stats.verdicts import Comparison, Verdict
 
 
 class PredictionCount(NamedTuple):
@@ -85,6 +85,15 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
     if RANDOM in shown and protocol.random_is_zero and not protocol.scores_all_network_pairs:
         shown[RANDOM] = f"0 ({shown[RANDOM]}'s gain by construction)"
     return " - ".join(shown.values())
+
+
+def describe_verdict(verdict: Verdict, names: Sequence[str], protocol: Protocol, control: bool) -> str:
+    """Return the verdict on the first of two rows in words; a `control` among them explains nothing."""
+    if verdict is Verdict.SAME:
+        return str(verdict)
+    more, less = names if verdict is Verdict.BETTER else names[::-1]
+    explains = protocol.scores_all_network_pairs and not control
+    return f"{more} {'explains its network more' if explains else 'has a larger gain'} than {less}"
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

@@ -19,7 +19,7 @@ from roarbench.cli.suggested_commands import append_proposed_command, describe_o
 from roarbench.cli.terminal import err, out, print_other_results, print_report, print_table
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
-from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -98,21 +98,17 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
 
 
 def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
-    """Return the verdict; under own-network gain, name the row that explains its network more."""
+    """Return the verdict in words, or why there is none."""
+    from roarbench.analysis.row_comparison import describe_verdict
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
-    from roarbench.stats.verdicts import Verdict
 
     if difference.verdict is None:
         if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
             return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
         fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
         return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
-    if difference.verdict is Verdict.SAME or not difference.protocol.startswith(OWN_NETWORK.name):
-        return difference.verdict
-    more, less = names if difference.verdict is Verdict.BETTER else names[::-1]
-    if OwnNetworkVerdict.CONTROL in difference.beside_zero:
-        return f"{more} has a larger gain than {less}"
-    return f"{more} explains its network more than {less}"
+    control = OwnNetworkVerdict.CONTROL in difference.beside_zero
+    return describe_verdict(difference.verdict, names, SHOWN[difference.protocol], control)
 
 
 def diagnose(

@@ -368,9 +368,10 @@ def test_compare_page_compares_two_estimators_by_own_network_gain(views):
     asked = {"suite": "quick-v8", "first": "gradcam", "second": "grad"}
     page = render_page(site, make_address("compare", protocol="own-network", **asked)).html
     pair = compare_rows(view.suite_judges, OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
-    words = {Verdict.BETTER: "explains its network more", Verdict.WORSE: "explains its network less"}
-    verdict = words.get(pair.comparison.verdict, str(Verdict.SAME))
-    assert re.search(rf"Difference in own-network gain: .* points: (the first )?{verdict} \(p = ", page)
+    names = ("Grad-CAM", "Gradient") if pair.comparison.verdict is Verdict.BETTER else ("Gradient", "Grad-CAM")
+    same = pair.comparison.verdict is Verdict.SAME
+    verdict = str(Verdict.SAME) if same else " explains its network more than ".join(names)
+    assert re.search(rf"Difference in own-network gain: .* points: {verdict} \(p = ", page)
     assert page.count('class="pair"') == 1 and "Own-network gain</a>" in page
     with pytest.raises(PageNotFound, match="no row 'gradcam' with ROAR gain over Random in quick v8"):
         render_page(site, make_address("compare", **asked))

@@ -58,6 +58,8 @@ def test_labels_of_gains_of_0_do_not_cover_axis():
 
 def test_comparison_with_search_does_not_say_that_search_explains():
     found = Comparison(Verdict.WORSE, 0.01, 0.01)
-    for control, text in ((True, "the first has the smaller gain"), (False, "the first explains its network less")):
-        row = SimpleNamespace(control=control)
-        assert _write_verdict(found, OWN_NETWORK, (SimpleNamespace(control=False), row)) == text
+    first = SimpleNamespace(id="grad", control=False)
+    for control, text in ((True, "has a larger gain than"), (False, "explains its network more than")):
+        said = _write_verdict(found, OWN_NETWORK, (first, SimpleNamespace(id="gb", control=control)))
+        assert said == f"Guided Backprop {text} Gradient"
+    assert _write_verdict(found, ROAR, (first, first)) == "Gradient has a larger gain than Gradient"
