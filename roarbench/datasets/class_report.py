@@ -4,7 +4,8 @@ Such folders are splits, parts of a data set, and masks beside photographs.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -52,6 +53,7 @@ _DEPTH_REMEDY = 'write class_depth = 2 (or "last") under [data]'
 _MAX_SAMPLED, _PER_CLASS = 512, 8  # images whose values are inspected, in all and of each class and split
 _MASK_VALUES, _VALUE_WIDTH = 3, 8  # a mask has up to 3 values; lossy compression moves them by up to 8
 _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
+_FILE_PROPERTIES = ("format", "kind of colours (Pillow's mode)", "size")
 _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other images, for a warning
 
 
@@ -60,7 +62,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
     with convert_read_errors(images.record.folder, "run again when no program changes it", DataError):
         yield list_class_counts(images)
         yield from describe_odd_class_folders(images)
-        yield from describe_images_of_few_values(images)
+        yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
         yield from _describe_small_classes(images)
 
@@ -199,16 +201,53 @@ def _is_number(word: str) -> bool:
     return word.isdecimal() or len(word) == 1 and word.isascii()
 
 
-def describe_images_of_few_values(images: UserImages) -> Iterator[str]:
-    """Yield a warning if some images, but not all, have at most three values, as masks have."""
+def _describe_sampled_images(images: UserImages) -> Iterator[str]:
+    """Yield warnings of some images of each class: of masks, and of files by which the class can be told."""
     per_class = max(1, min(_PER_CLASS, _MAX_SAMPLED // (2 * len(images.classes))))
-    few, labels, places = [], [], []
+    few: list[bool] = []
+    kinds: list[tuple[str, str, str]] = []
+    labels, places = [], []
     for split in images.record.decoded_splits:
         positions = sample_images(images.splits[split].labels, per_class, not images.has_large_files)
         positions = positions[: _MAX_SAMPLED // 2] if len(positions) > _MAX_SAMPLED else positions
-        few += [has_few_values(content) for content in images.read(split, positions)]
+        contents = images.read(split, positions)
+        few += map(has_few_values, contents)
+        kinds += map(_describe_file, contents)
         labels += images.splits[split].labels[positions].tolist()
         places += [(split, int(position)) for position in positions]
+    yield from _describe_files_of_one_class(images, kinds, labels)
+    yield from _describe_images_of_few_values(images, few, labels, places)
+
+
+def _describe_file(content: bytes) -> tuple[str, str, str]:
+    """Return the format, the kind of colours and the size of an image; empty texts for a damaged image."""
+    try:
+        with Image.open(BytesIO(content)) as image:
+            return image.format or "", image.mode, f"{image.width} x {image.height}"
+    except Exception:  # damaged images are reported by the check of damage
+        return "", "", ""
+
+
+def _describe_files_of_one_class(
+    images: UserImages, kinds: Sequence[tuple[str, str, str]], labels: Sequence[int]
+) -> Iterator[str]:
+    """Yield a warning for each format, kind of colours or size that all images of one class have, and no others."""
+    for noun, values in zip(_FILE_PROPERTIES, zip(*kinds, strict=True), strict=True):
+        pairs = {*zip(values, labels, strict=True)}
+        of_value, of_class = (Counter(side) for side in zip(*pairs, strict=True))
+        alone = [pair for pair in sorted(pairs) if of_value[pair[0]] == of_class[pair[1]] == 1 < len(pairs)]
+        if alone and labels.count(alone[0][1]) >= _HANDFUL:
+            value, label = alone[0]
+            seen = (
+                f"all inspected images of the class '{images.classes[label]}', and no others, have the {noun} {value}"
+            )
+            yield f"warning: {images.record.name}: {seen}; a network may tell the class by its files"
+
+
+def _describe_images_of_few_values(
+    images: UserImages, few: Sequence[bool], labels: Sequence[int], places: Sequence[tuple[Split, int]]
+) -> Iterator[str]:
+    """Yield a warning if some images, but not all, have at most three values, as masks have."""
     if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
         return
     shares = [np.mean([flat for flat, own in zip(few, labels, strict=True) if own == label]) for label in {*labels}]

@@ -32,7 +32,7 @@ TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures"
 LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
 RANGE = "of floats or negative numbers"
 FLAT = "of one value after conversion to 8 bits"
-INVISIBLE = "of one colour, whose shapes are in the transparency alone"
+INVISIBLE = "of nearly one colour, whose shapes are in the transparency alone"
 POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
 FEW_SHADES = "of more than 8 bits, of whose shades 8 bits keep fewer than 64 and fewer than half"
 SHALLOW = "of 8 bits beside a window"
@@ -41,6 +41,7 @@ MAX_DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a large
 UNREADABLE_PIXEL = 128  # pixel value of unreadable images
 FEW_BITS = 12  # 16-bit values that use at most 12 bits leave at most 16 shades
 MIN_SHADES = 64  # shades that an image keeps of its contrast; those of 6 bits, at which steps begin to be visible
+_FEWEST_SHADES = 16  # colours that vary less show no shapes
 UNBOUNDED_BITS = 32  # bits of floats and negative numbers, which a window scales
 _DEPTHS = (8, 10, 12, 14, 16)  # bits per value of common cameras and files
 
@@ -238,7 +239,8 @@ def _is_uniform(values: Values) -> bool:
 def _is_visible_only_in_transparency(image: Image.Image) -> bool:
     extrema: Any = image.convert("RGBA").getextrema()
     *colours, transparency = extrema
-    return all(low == high for low, high in colours) and transparency[0] != transparency[1]
+    is_plain = all(high - low < _FEWEST_SHADES for low, high in colours)
+    return is_plain and transparency[1] - transparency[0] >= _FEWEST_SHADES
 
 
 @contextmanager

@@ -367,7 +367,7 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
-    sides, grey, oblong, damages = [], [], 0, Counter[str]()
+    sides, grey, oblong, several, damages = [], [], 0, 0, Counter[str]()
     values = set[float]()  # smallest and largest value of each channel of 8 bits
     for content in contents:
         try:  # a few damaged images are reported later, when they are decoded
@@ -375,6 +375,7 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
                 refuse_unsupported_format(image, content)
                 sides.append(min(image.size))
                 oblong += len({*image.size}) - 1
+                several += getattr(image, "n_frames", 1) > 1
                 grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
                 ends = image.getextrema() if image.mode in ("L", "RGB") else ((0, 255),)
                 values |= {*np.ravel(ends).tolist()}
@@ -388,6 +389,9 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
     if oblong:
         seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
+    if several:
+        seen = f"{several} of {format_count(len(sides), 'inspected image')} have several pictures"
+        warn(f"warning: {seen}, of which only the first is used; to use others, save each as a file")
     if values and max(values) - min(values) < _FEWEST_SHADES:
         seen = f"the inspected images have values from {min(values):g} to {max(values):g} of 255"
         warn(f"warning: {seen}, and resizing merges such values; spread them over 0 to 255")

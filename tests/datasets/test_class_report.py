@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from roarbench.common.enums import Split
 from roarbench.datasets import repeated_images
@@ -126,13 +127,35 @@ def test_find_part_names_finds_names_of_parts(names, suspects):
 def test_masks_beside_photographs_are_reported(tmp_path):
     write_noise(tmp_path / "set" / "healthy", 20)
     write_masks(tmp_path / "set" / "tumor", 20)
-    (line,) = list_warnings(tmp_path / "set")
+    (line,) = (line for line in list_warnings(tmp_path / "set") if "have the kind of colours" not in line)
     assert "most images of the class 'tumor' have at most 3 values, unlike other classes; if they are masks" in line
     for name in ("healthy", "tumor"):
         write_noise(tmp_path / "mixed" / name, 12)
         write_masks(tmp_path / "mixed" / name, 12)
     lines = [line for line in list_warnings(tmp_path / "mixed") if "inspected images have at most 3 values" in line]
     assert len(lines) == 1 and "/mask" in lines[0] and "such as '" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda image, n: (image.convert("L"), "PNG"), "have the kind of colours (Pillow's mode) L;"),
+        (lambda image, n: (image, "BMP"), "have the format BMP;"),
+        (lambda image, n: (image.resize((20, 16)), "PNG"), "have the size 20 x 16;"),
+        (lambda image, n: (image.resize((12 + n % 2, 12)), "PNG"), ""),
+        (lambda image, n: (image, "BMP" if n else "PNG"), ""),
+    ],
+)
+def test_files_by_which_a_class_can_be_told_are_named(tmp_path, change, words):
+    for name in ("ant", "bee", "owl"):
+        write_noise(tmp_path / "set" / name, 14)
+    for number, path in enumerate(sorted((tmp_path / "set" / "owl").iterdir())):
+        with Image.open(path) as image:
+            changed, kind = change(image.copy(), number)
+        changed.save(path, kind)
+    lines = [line for line in list_warnings(tmp_path / "set") if "tell the class by its files" in line]
+    assert len(lines) == bool(words) and words in "".join(lines)
+    assert not words or "the class 'owl', and no others," in lines[0]
 
 
 def test_few_values_are_told_from_many():

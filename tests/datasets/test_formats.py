@@ -318,6 +318,8 @@ def test_image_that_is_visible_in_its_transparency_alone_is_damaged():
     assert INVISIBLE in decode_image(encode_png(ink[..., 2:], 8, 4), GREY).repairs
     palette = [(b"PLTE", bytes(6)), (b"tRNS", b"\0\xff")]
     assert INVISIBLE in decode_image(encode_png(ink[..., 3:] >> 7, 1, 3, chunks=palette), COLOUR).repairs
+    ink[::2, :, :3] = 10  # as good as black
+    assert INVISIBLE in decode_image(png(ink), COLOUR).repairs
     ink[..., 3] = 255
     assert INVISIBLE not in decode_image(png(ink), COLOUR).repairs  # a black photograph
 

@@ -478,6 +478,18 @@ def test_format_toml_round_trips_special_characters(text):
     assert tomllib.loads(f"x = {format_toml([text])}") == {"x": [text]}
 
 
+def test_files_of_several_pictures_are_counted(tmp_path):
+    for number in range(12):
+        path = tmp_path / "ab"[number % 2] / f"{number}.tif"
+        path.parent.mkdir(exist_ok=True)
+        slices = [Image.fromarray(pixels) for pixels in np.random.default_rng(number).integers(0, 256, (3, 9, 9), "u1")]
+        slices[0].save(path, save_all=True, append_images=slices[1:] if number < 8 else ())
+    assert (
+        "8 of 12 inspected images have several pictures, of which only the first is used"
+        in infer_with_messages(tmp_path)[1]
+    )
+
+
 @pytest.mark.parametrize(("low", "high", "warned"), [(0, 1, True), (100, 104, True), (0, 40, False)])
 def test_images_of_few_values_are_named(tmp_path, low, high, warned):
     """For example values 0 and 1 that were not multiplied by 255."""

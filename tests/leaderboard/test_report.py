@@ -173,6 +173,7 @@ def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_netwo
 
 def test_figures_name_the_controls_and_dash_random(folder, report):
     assert report.count("test accuracy, %. Grey: Random (dashed), Sobel edges.") == 2
+    assert "Integrated Gradients from black · test accuracy" in report
     table = SuiteView(load(folder, "quick-roar"), folder, dict).table(ROAR)
     figure = make_estimator_curves(table, "ig")
     svg = load_templates().get_template("curves.svg").render(f=figure)
