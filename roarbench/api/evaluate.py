@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -92,11 +93,11 @@ def evaluate(
             keyword arguments, as for Quantus; the id of a built-in estimator; the path of a submission; or precomputed
             maps. A function gets a network in eval mode, normalised images, float32 (n, c, h, w), and the predicted
             classes, int64 (n,); it returns a tensor or array (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger =
-            more important. A function's source, with the values that it uses, identifies its row; files and environment
-            variables that it reads do not, so rename the row if these change. A function runs with your rights, and its
-            row records this; a submission file runs in the sandbox. Precomputed maps are a list of arrays of all test
-            images, one array per explained network; or two such lists under `test` and `train`, which allow more
-            protocols.
+            more important. A function's source, with the values that it uses, identifies its row; files that it
+            reads do not, so rename the row if these change. A function runs with your rights, without your environment
+            variables, and its row records this; a submission file runs in the sandbox. Precomputed maps are a list of
+            arrays of all test images, one array per explained network; or two such lists under `test` and `train`,
+            which allow more protocols.
         store: Folder of images, networks, rankings and results; later calls with this suite also use this folder. The
             suite's current folder if None.
         protocol: Run only this protocol, such as `matched`.
@@ -142,6 +143,8 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         return find_estimator(estimator).id
     if callable(estimator):
         submission = make_submission(name, estimator)
+        if re.search(rb"\b(environ|getenv)\b", submission.source):
+            warn_caller(f"{name} reads environment variables, and functions run without any; pass values as defaults")
         _try_function_on_noise(submission, suite.runnable_plan)
         return submission
     return _read_maps(name, estimator)
@@ -176,8 +179,9 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
 def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> None:
     estimate = load_entry_point(submission.source)
     maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
-    reordered = _compute_finite_maps(estimate, part.reverse_images(_NOISE_IMAGES - 1))
-    refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+    for batch in (_NOISE_IMAGES, _NOISE_IMAGES - 1):  # maps that are kept by the size of a batch come back reversed
+        reordered = _compute_finite_maps(estimate, part.reverse_images(batch))
+        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")

@@ -7,7 +7,7 @@ import linecache
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -35,8 +35,13 @@ def is_module_installed(module: ModuleType) -> bool:
     return bool(file) and is_installed_file(str(file))
 
 
-def read_source_and_used_objects(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or class, and the objects that it uses, by name."""
+def read_source_and_used_objects(
+    name: str, value: FunctionType | type, write: Callable[[Any, str], str]
+) -> tuple[str, dict[str, object]]:
+    """Return the source of a function or class, and the objects that it uses, by name.
+
+    `write(value, label)` returns the text of a default value whose expression may have another value now.
+    """
     functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
     source, names = _read_source(name, value, functions), dict[str, object]()
     names |= vars(sys.modules.get(value.__module__, object))
@@ -45,6 +50,7 @@ def read_source_and_used_objects(name: str, value: FunctionType | type) -> tuple
         for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # the variable may have no value yet
                 names[other] = cell.cell_contents
+    source = _write_changed_defaults(source, functions, names | dict(vars(value)), write)
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
     return source, used
@@ -66,6 +72,37 @@ def read_class_attributes(value: type, source: str, names: Mapping[str, object])
         private = f"_{value.__name__.lstrip('_')}"
         attributes |= {f"{private}{key}" if re.match("__.*(?<!__)$", key) else key: found[key] for key in found}
     return attributes
+
+
+def _write_changed_defaults(
+    source: str, functions: Sequence[FunctionType], names: Mapping[str, object], write: Callable[[Any, str], str]
+) -> str:
+    """Replace default values that the source may compute anew, such as `scale=scale` in a loop, by their values."""
+    changed: list[tuple[ast.expr, object]] = []
+    (statement,) = ast.parse(source).body
+    body = statement.body if isinstance(statement, ast.ClassDef) else [getattr(statement, "value", statement)]
+    for node in (node for node in body if isinstance(node, ast.FunctionDef | ast.Lambda)):
+        name = getattr(node, "name", "<lambda>")
+        for function in (function for function in functions if function.__code__.co_name == name):
+            by_name = zip((one.arg for one in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
+            given = [(part, (function.__kwdefaults__ or {}).get(key)) for key, part in by_name if part]
+            given += zip(node.args.defaults, function.__defaults__ or (), strict=False)
+            changed += [(part, value) for part, value in given if not _gives_value(part, value, names)]
+    lines = source.encode().splitlines(keepends=True)  # columns of `ast` count bytes
+    for part, value in sorted(changed, key=lambda pair: (pair[0].lineno, pair[0].col_offset), reverse=True):
+        first, last, label = part.lineno - 1, part.end_lineno or part.lineno, f"the default {ast.unparse(part)}"
+        rest = lines[last - 1][part.end_col_offset :]
+        lines[first:last] = [lines[first][: part.col_offset] + write(value, label).encode() + rest]
+    return b"".join(lines).decode()
+
+
+def _gives_value(node: ast.expr, value: object, names: Mapping[str, object]) -> bool:
+    """Return whether an expression still has a value: it is equal, or computed from functions and constants alone."""
+    now = _evaluate_without_calls(node, names)
+    if now is not COMPUTED:
+        return now is value or (type(now) is type(value) and repr(now) == repr(value))
+    used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and not hasattr(builtins, part.id)]
+    return all(isinstance(names.get(one), ModuleType) or callable(names.get(one)) for one in used)
 
 
 def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:

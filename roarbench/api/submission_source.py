@@ -200,7 +200,7 @@ class WrittenStatements:
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
-            statement, dependencies = read_source_and_used_objects(name, value)
+            statement, dependencies = read_source_and_used_objects(name, value, self._write_object)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
             if isinstance(value, type) and not issubclass(value, Enum):

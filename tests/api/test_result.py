@@ -1,6 +1,7 @@
 """Rows computed from Python, as tables, frames and comparisons."""
 
 import asyncio
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -124,6 +125,13 @@ def sort_by_target(model, inputs, targets):
     return inputs[targets.argsort(descending=True, stable=True)]
 
 
+KEPT: dict = {}
+
+
+def keep_by_shape(model, inputs, targets):
+    return KEPT.setdefault(tuple(inputs.shape), inputs)
+
+
 def set_training_mode(model, inputs, targets):
     model.train()
     return inputs
@@ -137,6 +145,7 @@ def set_training_mode(model, inputs, targets):
         (subtract_batch_mean, "", "depends on its batch"),
         (group_by_target, "", "depends on its batch"),
         (sort_by_target, "", "depends on its batch"),
+        (keep_by_shape, "", "depends on its batch or on earlier calls"),
         (set_training_mode, "", "modified the model"),
         (ONE, "roar", r'maps of test images only, but roar .* also needs maps of training images; pass {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
@@ -162,6 +171,17 @@ def test_evaluate_warns_of_maps_of_bytes(suite):
     for given in (give_bytes, [array, array]):  # two sets of maps are refused later
         with pytest.warns(UserWarning, match="the maps of mine have at most 256"), suppress(roarbench.CallerError):
             roarbench.evaluate(suite, {"mine": given, "and": "no estimator"}, quiet=True)
+
+
+def scale_by_environment(model, inputs, targets):
+    return inputs * float(os.environ.get("SCALE", "1"))
+
+
+def test_evaluate_warns_of_environment_variables(suite):
+    """A run has none, so the function would take its default in silence."""
+    estimators = {"mine": scale_by_environment, "and": "no estimator"}
+    with pytest.warns(UserWarning, match="mine reads environment variables"), suppress(roarbench.CallerError):
+        roarbench.evaluate(suite, estimators, quiet=True)
 
 
 def test_evaluate_rejects_function_without_name_and_swapped_arguments(suite):

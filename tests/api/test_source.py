@@ -142,6 +142,51 @@ def test_make_submission_imports_captum_with_prefixed_name():
     assert make_submission("My Method_2", explain_by_helper).name == "my-method-2"
 
 
+def make_with_default(scale):
+    def multiply(model, inputs, targets, scale=scale, *, sign=SCALE / 3):
+        return sign * scale * inputs
+
+    return multiply
+
+
+def make_class_with_default(mode):
+    class Multiplied:
+        def __init__(self, model, mode=mode, change=F.relu):
+            self.factor, self.change = mode.value, change
+
+        def attribute(self, inputs, target):
+            return self.factor * self.change(inputs)
+
+    return Multiplied
+
+
+LAMBDAS = {}
+for scale in (2.0, -1.0):
+    LAMBDAS[scale] = lambda model, inputs, targets, scale=scale: scale * inputs
+TYPED = {one: lambda model, x, targets, µ=one, *, by=(one, "é"): µ * x * len(by) / 2 for one in (0.5, 2.0)}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        *((make_with_default(factor), lambda x, factor=factor: factor * x) for factor in (4.0, 5.0)),
+        *((make_class_with_default(mode), lambda x, by=mode.value: by * x.clamp(min=0)) for mode in Mode),
+        *((LAMBDAS[factor], lambda x, factor=factor: factor * x) for factor in (2.0, -1.0)),
+        *((TYPED[factor], lambda x, factor=factor: factor * x) for factor in TYPED),
+    ],
+)
+def test_defaults_are_those_of_the_function_and_not_computed_anew(given, expected):
+    """All functions of a loop have one source; the loop's variable has its last value."""
+    estimate = load_entry_point(make_submission("mine", given).source)
+    maps = estimate(nn.Identity(), IMAGES, torch.tensor([0, 1]), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(maps, expected(IMAGES))
+
+
+def test_default_that_cannot_be_written_is_refused():
+    with pytest.raises(CallerError, match="'the default scale' is a Tensor, which cannot be written to a file"):
+        make_submission("mine", make_with_default(torch.ones(1)))
+
+
 def test_submission_id_depends_on_used_global_values(monkeypatch):
     before = make_submission("mine", explain_by_helper).id
     assert make_submission("mine", explain_by_helper).id == before
