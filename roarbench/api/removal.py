@@ -155,18 +155,19 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
     The order of tied features is drawn from the image's content, so it does not depend on the image's position in the
     array. Maps in which most features are tied cause a warning.
     """
-    flat = flatten_maps(maps, tuple(pixels.shape))
-    ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed=0)
-    ranked = ranking.rank(flat, ties)
-    warn_if_mostly_tied(flat, ranked)
-    return ranked
+    return _rank_rows(flatten_maps(maps, tuple(pixels.shape)), compute_image_seeds(pixels).numpy(), seed=0)
 
 
-def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64]) -> None:
-    """Warn of maps, (n, d), in which more than half of the features have the same value; `ranked` is their ranking."""
+def _rank_rows(flat: NDArray[np.float32], ids: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Rank the features of each row of (n, d), with ties in random order, drawn by the seed and the row's id.
+
+    Rows in which more than half of the features have the same value cause a warning.
+    """
+    ranked = ranking.rank(flat, ranking.draw_tie_order(ids, flat.shape[1], seed))
     share = float(compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1))).mean())
     if share > TIED and flat.shape[1] > 1:
         warn_of_ties(f"the maps ({share:.0%})")
+    return ranked
 
 
 def warn_of_ties(maps: str) -> None:
@@ -238,10 +239,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], inputs.read_seed(seed))
-    ranked = ranking.rank(flat, ties)
-    warn_if_mostly_tied(flat, ranked)
-    return ranked.copy()
+    return _rank_rows(flat, np.arange(len(flat)), inputs.read_seed(seed)).copy()
 
 
 @use_neutral_settings
