@@ -47,7 +47,7 @@ _INSIDE = (
 )
 _OWN = (  # files of roarbench for the program in the sandbox
     "__init__.py",
-    *(f"common/{name}.py" for name in ("__init__", "enums", "errors", "process_settings", "text")),
+    *(f"common/{name}.py" for name in ("__init__", "device_settings", "enums", "errors", "process_settings", "text")),
     *(f"compute/{name}.py" for name in _COMPUTE),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )
