@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,8 @@ def test_examples_of_public_functions_run(name, inline, tmp_path, monkeypatch, c
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     failed = sum(runner.run(example, clear_globs=False).failed for example in examples)
     assert not failed, capsys.readouterr().out
+
+
+def test_every_section_of_examples_is_run():
+    sources = (path.read_text("utf-8") for path in Path(rb.__file__).parent.rglob("*.py"))
+    assert sum(source.count(" Examples:\n") for source in sources) == len(WITH_EXAMPLES)
