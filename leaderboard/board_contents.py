@@ -8,7 +8,6 @@ from typing import NamedTuple
 from roarbench.common.text import capitalize
 from roarbench.plan.protocols import MATCHED, ORDER_NAMES, OWN_NETWORK, ROAR, Protocol, describe_levels
 from roarbench.report.doubts import Doubt, Shown, join_signs
-from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
@@ -61,19 +60,11 @@ def find_kinds(protocol: Protocol) -> Mapping[str, str]:
     return NETWORK_KINDS if protocol.scores_all_network_pairs else RANDOM_KINDS if protocol == ROAR else KINDS
 
 
-def classify_verdict(protocol: Protocol, row: Row, control: bool) -> str:
-    """Return the class of a row's verdict, which colours the row on every page.
-
-    Under own-network gain it is the row's own verdict, and rows with gain 0 by construction look like controls; under
-    ROAR it is the comparison with Random, and under other protocols that with every control.
-    """
-    if protocol.scores_all_network_pairs:
-        return _KINDS_BY_VERDICT[row.network.verdict] if row.network else UNJUDGED
-    if protocol == ROAR and row.vs_random:
-        return _KINDS_BY_VERDICT[row.vs_random.verdict]
-    if protocol == ROAR or not row.beating:
-        return CONTROL if control else UNJUDGED
-    return BEATS if row.beating.beats_all else BELOW if row.beating.loses_to_a_control else OPEN
+def classify_verdict(verdict: Verdict | OwnNetworkVerdict | None, protocol: Protocol, control: bool) -> str:
+    """Return the class of `SuiteTable.find_verdict`; a row with gain 0 by construction looks like a control."""
+    if verdict is None:
+        return CONTROL if control and not protocol.scores_all_network_pairs else UNJUDGED
+    return _KINDS_BY_VERDICT[verdict]
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def _make_row(table: SuiteTable, row: Row) -> BoardRow:
     estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     control = estimator.has_control_verdict
     value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
-    unfinished, kind = table.runs.is_unfinished(name), classify_verdict(protocol, row, control)
+    unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
     return BoardRow(
         name,

@@ -83,12 +83,11 @@ class CombinedTable:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
         called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
         panels = dict[str, dict[str, JudgedGain | None]]()
-        for gain, rows in zip(("ROAR gain", "own-network gain"), self._rows_by_name, strict=True):
+        for gain, table, rows in zip(("ROAR gain", "own-network gain"), self.tables, self._rows_by_name, strict=True):
             bars = panels.setdefault(f"{gain}, points", {})
             for name in self.names:
                 row = rows.get(name)
-                judged = row and (row.network or row.vs_random)
-                bars[called[name]] = JudgedGain(row.gain, judged.verdict if judged else None) if row else None
+                bars[called[name]] = JudgedGain(row.gain, table.find_verdict(row)) if row else None
         return panels
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:

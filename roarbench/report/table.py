@@ -20,6 +20,7 @@ from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recor
 from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_zero, join_signs
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
@@ -98,6 +99,23 @@ class SuiteTable:
         if any(gain is not None and gain > (row.gain.value or 0) for gain in gains_of_zeros):
             return ()
         return (CONTROLS, UNTRAINED) if _is_better(row.get_twin_comparison("untrained")) else (CONTROLS,)
+
+    def find_verdict(self, row: Row) -> Verdict | OwnNetworkVerdict | None:
+        """Return the verdict that colours a row in plots, on pages and in reports; None without a verdict.
+
+        Under own-network gain it is the row's own verdict, and under ROAR the comparison with Random. Under other
+        protocols, a row is `better` than every control, `worse` than one, or neither.
+        """
+        protocol = self.board.protocol
+        if protocol.scores_all_network_pairs:
+            return row.network.verdict if row.network else None
+        if protocol == ROAR:
+            return row.vs_random.verdict if row.vs_random else None
+        if row.beating is None:
+            return None
+        if row.beating.beats_all:
+            return Verdict.BETTER
+        return Verdict.WORSE if row.beating.loses_to_a_control else Verdict.SAME
 
     @cached_property
     def runs_hash(self) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from roarbench.api.published_results import load_published_results
 from roarbench.cli.terminal import print_table
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval
-from roarbench.plan.protocols import SHOWN
+from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.combined_table import has_combined_table, make_combined_table
 from roarbench.report.doubts import Doubt, Kind, Shown, find_doubts
@@ -25,6 +26,7 @@ from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, su
 from roarbench.report.table_renderers import wrap_columns
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.published_folder import read_index_and_check_folder
@@ -362,3 +364,15 @@ def test_published_tables_have_whole_words_on_80_columns(suite):
         shown = render_text(format_text(make_combined_table(results), 80), 80)
         assert max(map(len, shown.splitlines())) <= 80
         assert re.search(r"own-network +at +at +\n.* gain +0\.05 +0\.5 explains\?", shown)
+
+
+def test_verdict_of_roar_compares_with_random_and_other_verdicts_with_every_control():
+    """A row that is better than Random and worse than Sobel has both verdicts."""
+    better, worse = (Comparison(verdict, 0.01, 0.01, Estimate()) for verdict in (Verdict.BETTER, Verdict.WORSE))
+    against = {"random": better, "sobel": worse}
+    row = Row("grad", 3, Estimate(), (), (), Estimate(1.0), None, against=against, beating=ControlComparison(against))
+    network = OwnNetworkTest(OwnNetworkVerdict.EXPLAINS)
+    for protocol, verdict in ((ROAR, Verdict.BETTER), (KAR, Verdict.WORSE), (OWN_NETWORK, OwnNetworkVerdict.EXPLAINS)):
+        table = SimpleNamespace(board=SimpleNamespace(protocol=protocol))
+        assert SuiteTable.find_verdict(table, replace(row, network=network)) is verdict
+        assert SuiteTable.find_verdict(table, replace(row, against={}, beating=None)) is None
