@@ -19,7 +19,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.datasets.catalogue import FOLDERS
-from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
 from roarbench.datasets.user_images import UserImages, sample_images
 
@@ -180,7 +180,10 @@ def find_part_names(names: tuple[str, ...]) -> list[str]:
     """Return the class names that are probably splits or parts of a data set, such as `images`, `masks`, `part_1`."""
     words = {name: [word.lower() for word in _NAME_WORD.findall(name)] for name in names}
     common = set.intersection(*map(set, words.values())) if words else set()
-    parts, versions = [], []
+    bare = Counter(map(remove_split_words, names))
+    split_named = [name for name in names if is_train_name(name) or is_test_name(name)]
+    parts = [name for name in split_named if bare[remove_split_words(name)] > 1]  # `owl_test` beside `owl`
+    versions = []
     for name in names:
         own = [word for word in words[name] if word not in common]
         known = set(words[name]) & (_PART_WORDS | (_NUMBERED_WORDS if any(map(_is_number, words[name])) else set()))

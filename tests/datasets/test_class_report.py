@@ -117,6 +117,8 @@ def test_ordinary_class_folders_cause_no_warning(tmp_path, folders):
         ("s1 s2 s40", ""),
         ("dog_images cat_images", ""),
         ("train_station test_tube", ""),
+        ("owl owl_test bee bee_test ant", "owl_test bee_test"),
+        (" ".join(["board", "dev_board", *(f"thing{n}" for n in range(30))]), ""),
         (" ".join(["camera", "mask", *(f"thing{n}" for n in range(30))]), ""),
     ],
 )
