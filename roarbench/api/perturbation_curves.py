@@ -18,6 +18,7 @@ from roarbench.api.removal import (
     rank_maps,
 )
 from roarbench.api.score_maps import compute_logits, refuse_nan_logits
+from roarbench.api.sibling_checks import warn_of_unfit_siblings
 from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
 from roarbench.common.enums import PAPER_LEVELS
@@ -117,6 +118,7 @@ def perturbation_curve(
     refuse_nan_logits(logits)
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
     warn_if_at_chance(correct[0] == 1, classes, logits.shape[2])
+    warn_of_unfit_siblings([model], [logits[0]], classes)
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image

@@ -1,4 +1,7 @@
-"""Warn of siblings that cannot show whether maps explain a network: at chance, reordered, or nearly the same."""
+"""Warn of siblings that cannot show whether maps explain a network: at chance, reordered, or nearly the same.
+
+With labels, a warning names reordered classes of the first network, too.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -72,8 +75,7 @@ def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
 
 def _describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels: Classes | None) -> Iterator[str]:
     best = 0.0 if labels is None else max(float((own == labels).mean()) for own in predicted)
-    first = 1 if labels is None else 2  # with labels, the first network has a warning of its own
-    for number, own in list(enumerate(predicted, 1))[first - 1 :]:
+    for number, own in enumerate(predicted, 1):
         others = [other for position, other in enumerate(predicted, 1) if position != number]
         chosen = np.ones(len(own), np.bool_) if labels is not None else (others[0] == np.stack(others)).all(0)
         expected, own = (others[0] if labels is None else labels)[chosen], own[chosen]
@@ -85,7 +87,10 @@ def _describe_poor_predictions(predicted: Sequence[Classes], classes: int, label
         shares = [np.bincount(found, minlength=classes) / total for found in (own, expected)]
         chance = float(shares[0] @ shares[1])
         if reordered := _count_correct_if_reordered(own, expected, classes, chance):
-            yield f"{seen}, and for {reordered} if its classes are reordered; expected the first network's order"
+            order = "the first network's order" if labels is None else "the order of the labels"
+            yield f"{seen}, and for {reordered} if its classes are reordered; expected {order}"
+        elif labels is not None and number == 1:  # `warn_if_at_chance` has its warnings
+            continue
         elif chance < _MOST_CHANCE and is_at_chance(right, total, chance):
             yield f"{seen}, which is not significantly above chance; check its classes and weights, and {_SAME_INPUT}"
         elif labels is not None and right / total - chance < _POOR * (best - chance):

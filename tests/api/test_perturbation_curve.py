@@ -149,7 +149,7 @@ def test_perturbation_curve_warns_at_chance():
     images, labels = torch.arange(24.0).view(24, 1, 1, 1).expand(-1, 1, 2, 2) - 6.6, np.repeat([0, 1], 12)
     maps = torch.rand(24, 2, 2, generator=torch.Generator().manual_seed(0))
     words = "classifies 0 of 24 images correctly, which is not significantly above chance of 50.0%; check"
-    with pytest.warns(UserWarning, match=words) as caught:
+    with pytest.warns(UserWarning, match="24 if its classes are"), pytest.warns(UserWarning, match=words) as caught:
         compute_curve(images=images, labels=labels[::-1], maps=maps)
     assert Path(caught[0].filename).name == Path(__file__).name
     compute_curve(images=images, labels=labels, maps=maps)
