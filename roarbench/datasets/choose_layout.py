@@ -64,9 +64,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
             warn(line)
     for line in choice.said:
         warn(line)
-    if not choice.train:
-        for doubt in choice.labels.doubts if choice.labels else ():
+    if choice.labels and (choice.split_column or not choice.train):
+        for doubt in choice.labels.doubts:
             warn(f"warning: {doubt}")
+    if not choice.train:
         unused = (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels))
         classified = choice.labels.labels if choice.labels else {path for path in paths if plan.find_class(path)}
         for line in (*unused, *describe_names([*classified])):

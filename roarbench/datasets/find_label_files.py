@@ -28,7 +28,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
-from roarbench.datasets.table_columns import GROUP_NAME, describe_group_in_both_splits
+from roarbench.datasets.table_columns import GROUP_NAME, describe_group_in_both_splits, describe_shared_groups
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
@@ -194,16 +194,26 @@ def _make_plan(
 
 
 def _describe_doubtful_draw(table: LabelTable) -> Iterator[str]:
-    """Yield lines about columns of splits whose values are unclear, and of people or things with several images."""
+    """Yield lines about unclear columns of splits, and about people or things that may have images in both splits."""
     split = table.find_column(SPLIT_NAMES)
     found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
-    if 1 < len(found) < len(table.rows) and not _find_split_column(table)[1]:
+    column, values = _find_split_column(table)
+    if 1 < len(found) < len(table.rows) and not values:
         seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
         yield f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
     for place, name in enumerate(table.columns if table.named else ()):
-        count = len({row[place] for row in table.rows})
-        if GROUP_NAME.fullmatch(name) and 1 < count < len(table.rows):
-            yield f"{table.path.name}: {describe_group_in_both_splits(name, count, len(table.rows), 'image')}"
+        if not GROUP_NAME.fullmatch(name):
+            continue
+        if values:
+            at = table.columns.index(column)
+            train, test = ({row[place] for row in table.rows if row[at] == value} for value in values)
+            seen = describe_shared_groups(name, train, test)
+        else:
+            count = len({row[place] for row in table.rows})
+            is_group = 1 < count < len(table.rows)
+            seen = describe_group_in_both_splits(name, count, len(table.rows), "image") if is_group else ""
+        if seen:
+            yield f"{table.path.name}: {seen}"
 
 
 def _make_split_plan(
@@ -214,7 +224,7 @@ def _make_split_plan(
     if not values:
         return None
     content, wanted = _read_with_folder_if_needed(root, paths, patterns, LabelColumns(path_column, "", split))
-    return LabelPlan(tuple(patterns), wanted, content, False, values)
+    return LabelPlan(tuple(patterns), wanted, content, False, values, tuple(_describe_doubtful_draw(table)))
 
 
 def _read_with_folder_if_needed(

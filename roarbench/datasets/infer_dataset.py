@@ -254,30 +254,43 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
     alike = table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike")
-    for line in (*_describe_other_columns(files[train], label, bool(share)), *alike):
+    for line in (*_describe_other_columns(files[train], files[test] if not share else [], label), *alike):
         warn(line)
     record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
 
 
-def _describe_other_columns(files: list[Path], label: str, drawn: bool) -> Iterator[str]:
-    """Yield lines about columns that may be classes and, if test images are `drawn`, about splits and patients."""
-    names = [field.name for field in parquet_files.read_schema(files[0]) if parquet_files.has_class_type(field.type)]
+def _describe_other_columns(train: list[Path], test: list[Path], label: str) -> Iterator[str]:
+    """Yield lines about columns that may be classes, splits, or patients whose images may be in both splits.
+
+    `train` and `test` are the files of the splits; without `test`, test images are drawn.
+    """
+    names = [field.name for field in parquet_files.read_schema(train[0]) if parquet_files.has_class_type(field.type)]
     others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
     if unused := [repr(name) for name in others if name != label]:
         yield f"classes: column '{label}'; not used: {list_some(unused)}"
-    for name in names if drawn else ():
+    for name in filter(label.__ne__, names):
         is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
-        if name == label or not is_group and simplify_column_name(name) not in SPLIT_NAMES:
+        is_split = not test and simplify_column_name(name) in SPLIT_NAMES
+        if not is_group and not is_split or any(name not in parquet_files.read_schema(file).names for file in test):
             continue
-        columns = [pc.cast(parquet_files.read_column(file, name), pa.string()) for file in files]
-        values = sorted({value for column in columns for value in pc.unique(column).drop_null().to_pylist()})
-        rows = sum(map(len, columns))
-        if is_group and 1 < len(values) < rows:
-            yield f"warning: {table_columns.describe_group_in_both_splits(name, len(values), rows, 'image')}"
-        elif not is_group and 1 < len(values) < rows:
-            seen = f"warning: column '{name}' has the values {list_some([repr(value) for value in values])}"
-            yield f"{seen}, but test images are drawn at random; write the rows of each split to a file of its own"
+        cells = _read_texts(train, name)
+        values = {*cells}
+        seen = table_columns.describe_shared_groups(name, values, {*_read_texts(test, name)}) if test else ""
+        if not test and 1 < len(values) < len(cells):
+            seen = table_columns.describe_group_in_both_splits(name, len(values), len(cells), "image")
+            if is_split:
+                seen = f"column '{name}' has the values {list_some([repr(value) for value in sorted(values)])}"
+                seen += ", but test images are drawn at random; write the rows of each split to a file of its own"
+        if seen:
+            yield f"warning: {seen}"
+
+
+def _read_texts(files: list[Path], name: str) -> list[str]:
+    """Return the values of a column of classes or groups as text; an empty text for a missing one."""
+    columns = [parquet_files.read_column(file, name) for file in files]
+    plain = (pc.cast(pc.cast(column, tabular.get_value_type(column.type)), pa.string()) for column in columns)
+    return [text or "" for column in plain for text in column.to_pylist()]
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:

@@ -254,6 +254,14 @@ def describe_group_in_both_splits(name: str, count: int, items: int, noun: str, 
     return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
 
 
+def describe_shared_groups(name: str, train: set[str], test: set[str]) -> str:
+    """Describe the people or things, values of a column, that have images in both splits; empty if there are none."""
+    if not (shared := (train & test) - {""}):
+        return ""
+    seen = f"{len(shared):,} of the {len(test):,} values of column '{name}' of test images are those of training images"
+    return f"{seen}, too, such as '{min(shared)}'; keep all images of one {name} in one split"
+
+
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label.
 

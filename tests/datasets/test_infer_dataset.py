@@ -319,12 +319,23 @@ def test_other_columns_of_parquet_files_are_named(tmp_path, name, values, words,
     assert words or "note" not in said
 
 
-def test_other_columns_do_not_matter_beside_a_test_split(tmp_path):
-    for split in ("train", "test"):
-        write_parquet_split(tmp_path, [0, 1] * 4, split)
+@pytest.mark.parametrize(
+    ("patients", "words"),
+    [
+        (([7, 7, 8, 8], [9, 9, 10, 10]), ""),
+        (([7, 7, 8, 8], [8, 9, 9, 10]), "warning: 1 of the 3 values of column 'patient' of test images are those of"),
+        (([7, 7, None, 8], [None, 9, 9, 10]), ""),
+        ((["a", "a", "b", "b"], pa.array(["b", "b", "c", "c"]).dictionary_encode()), ", too, such as 'b'; keep all"),
+    ],
+)
+def test_patients_in_both_splits_of_parquet_files_are_counted(tmp_path, patients, words):
+    for split, values in zip(("train", "test"), patients, strict=True):
+        write_parquet_split(tmp_path, [0, 1] * 2, split)
         path = tmp_path / f"{split}-00000-of-00001.parquet"
-        pq.write_table(pq.read_table(path).append_column("patient", [[1, 1] * 4]), path)
-    assert "patient" not in infer_with_messages(tmp_path)[1]
+        table = pq.read_table(path).append_column("patient", pa.chunked_array([pa.array(values)]))
+        pq.write_table(table.append_column("split", [["train", "test"] * 2]), path)
+    said = infer_with_messages(tmp_path)[1]
+    assert words in said and bool(words) == ("column 'patient'" in said) and "'split'" not in said
 
 
 @pytest.mark.parametrize(

@@ -350,13 +350,23 @@ def write_flat_images(folder, table):
             lambda n: f"{n}.png,{'ab'[n % 2]},{n % 3}",
             "warning: column 'fold' of labels.csv has the values '0', '1', '2', of which none names a training",
         ),
+        (
+            "file,patient_id,label,split",
+            lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 14 else 'test'}",
+            "warning: labels.csv: 1 of the 2 values of column 'patient_id' of test images are those of training images",
+        ),
+        (
+            "file,patient_id,label,split",
+            lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 16 else 'test'}",
+            "splits: 'train' to train and 'test' to test",
+        ),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
     ],
 )
 def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
     said = write_flat_images(tmp_path, "\n".join([header, *map(row, range(20))]))
     assert words in said
-    assert said.count("patient_id") == 2 * ("patient" in header)
+    assert said.count("patient_id") == 2 * ("patient" in words)
 
 
 def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
