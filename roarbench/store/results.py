@@ -45,9 +45,11 @@ from roarbench.store.run_result import READ_COLUMNS, RunResult, make_result_row,
 from roarbench.store.schema import (
     failures,
     find_stored_keys,
+    forgotten,
     imports,
     insert_new,
     leases,
+    remarks,
     reproductions,
     results,
     select_matching,
@@ -55,7 +57,7 @@ from roarbench.store.schema import (
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
-_PROVENANCE_TABLES = (imports, reproductions)
+_PROVENANCE_TABLES = (imports, reproductions, forgotten)  # small tables that tell of more than new results
 _FEW_KEYS = 1000  # of one question whether results exist
 _OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 
@@ -237,18 +239,20 @@ class ResultsStore:
         return self.database.run_read(read)
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
-        """Return a string that changes with every new result on a data set and network, and with provenance records."""
+        """Return a string that changes with every new result on a data set and network, and with other records."""
         statement = _select_count_and_newest(results)
         statement = statement.where(results.c.dataset == dataset, results.c.model == model)
         return self._read_stamp([statement, *map(_select_count_and_newest, _PROVENANCE_TABLES)])
 
     def read_change_stamp(self) -> str:
-        """Return a string that changes with every new result, failure and provenance record."""
+        """Return a string that changes with every new result, failure, annotation and provenance record."""
         return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_PROVENANCE_TABLES)])
 
     def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
         with self.database.begin_read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
+            # an import may add doubts alone; times of annotations lie behind their long values, and are not read
+            rows.append(connection.execute(select(func.count()).select_from(remarks)).one())
         return " ".join(str(value) for row in rows for value in row)
 
     def claim_leases(self, requests: Sequence[LeaseRequest], owner: Owner, limit: int) -> LeaseReply:
@@ -273,7 +277,7 @@ class ResultsStore:
 
 
 def _select_count_and_newest(table: Table) -> Select[int, Any]:
-    """Select a table's number of rows and newest time; both show any change, because stored rows never change."""
+    """Select a table's number of rows and newest time; both show any change of rows, which only archiving removes."""
     return select(func.count(), func.max(table.c.created)).select_from(table)
 
 

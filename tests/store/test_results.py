@@ -22,6 +22,8 @@ import roarbench.cli.main  # noqa: F401  # registers the commands that proposed 
 from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.common.errors import StoreError
 from roarbench.store import database, run_result, schema
+from roarbench.store.annotations_and_scores import AnnotationKind
+from roarbench.store.archived_runs import archive_rows
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
@@ -78,7 +80,12 @@ def test_add_results_never_changes_stored_row_and_stamps_each_addition(store):
     store.failures.record_runs_failed_until_retry([second.run], "no")
     states.append(store.read_change_stamp())
     store.add_results([second])
-    assert len({*states, store.read_change_stamp()}) == 4
+    states.append(store.read_change_stamp())
+    archive_rows(store.database, [first.run.key], "a machine whose clock is behind does it again")
+    store.add_results([replace(first, created=first.created - timedelta(hours=1))])
+    states.append(store.read_change_stamp())
+    store.add_results([first], annotations={f"{AnnotationKind.TIES} {first.rankings}": 0.75})
+    assert len({*states, store.read_change_stamp()}) == 6
 
 
 def test_find_done_keys_accepts_more_keys_than_one_statement(store):
