@@ -92,14 +92,15 @@ class Versions:
     def find_default_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
-        If the suite's own images have several versions, the most recent one with results is used. Images of unknown
-        source, as in old stores and imports, are used only if there are no others. Files that a user decoded later do
-        not make imported results results of other images, and a user's data set has no source but the user's files.
+        If the suite's own images have several versions, the one with results that was used last is the default. Images
+        of unknown source, as in old stores and imports, are used only if there are no others. Files that a user decoded
+        later do not make imported results results of other images, and a user's data set has no source but the user's
+        files.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         known = [(source.data, source.limit) for source in self.sources]
-        begun = [data for data, size in (*known, *self.data_of_failed_runs) if size == limit]
-        own = [data for data in (*begun, *done) if is_from_dataset_source(data, self.sources)]
+        begun = [data for data, size in (*self.data_of_failed_runs, *known) if size == limit]
+        own = [data for data in (*done, *begun) if is_from_dataset_source(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
         sources = [source for source in self.sources if source.is_imported or source.data not in self.imported_data]

@@ -18,6 +18,7 @@ from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
     from roarbench.analysis.result_checks import UnrankedRow
+    from roarbench.plan.suite import SuiteSpec
     from roarbench.store.export_and_import import Conflict, ImportOutcome
 
 
@@ -68,6 +69,7 @@ def import_(
     from roarbench.store.archived_runs import read_archived_rows
     from roarbench.store.export_and_import import check_exported_files, import_results
     from roarbench.store.published_folder import list_checked_result_files
+    from roarbench.store.user_files import read_suites
 
     print_store_if_default(store, err)
     files = list_checked_result_files(source)
@@ -80,13 +82,25 @@ def import_(
             if copied := copy_published_networks(Path(source), Workspace(store)):
                 err.print(f"read: {source}: {format_count(copied, 'explained network')}", soft_wrap=True)
         for file in files:
+            suites = read_suites(results.database)
             outcome = import_results(results, file)
             unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
             for line in _summarize_import(file, outcome, unranked_rows):
                 err.print(line, soft_wrap=True)
+            for line in _describe_new_versions(suites, read_suites(results.database)):
+                err.print(line, soft_wrap=True)
             if restored := {row.run.key for row in read_archived_rows(results.database, outcome.new)}:
                 count = format_count(len(restored), "result")
                 err.print(f"archived before, and now back: {count}; `runs KEY` shows the reasons", soft_wrap=True)
+
+
+def _describe_new_versions(before: "list[SuiteSpec]", now: "list[SuiteSpec]") -> Iterator[str]:
+    """Yield a line for each imported suite whose name another suite of the store has."""
+    names, meant = {suite.name for suite in before}, {suite.name: suite.name_in_commands for suite in now}
+    for suite in now:
+        if suite not in before and suite.name in names:
+            other = f"{suite.name_in_commands} is another suite of this name"
+            yield f"{other}: `--suite {suite.name}` means {meant[suite.name]}"
 
 
 def _summarize_import(

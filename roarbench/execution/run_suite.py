@@ -189,7 +189,8 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
         lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
     for line in lines:
         console.print(f"{record.name}: {line}", soft_wrap=True)
-    store_image_sources(store.database, read_sources_of_decoded_images(request.workspace.data, request.suite.dataset))
+    sources = read_sources_of_decoded_images(request.workspace.data, request.suite.dataset)
+    store_image_sources(store.database, sources, images.fingerprint)
     return JobContext(request.workspace, images, request.suite, request.weights)
 
 

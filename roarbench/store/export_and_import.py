@@ -44,8 +44,8 @@ from roarbench.store.user_files import (
     ImageSource,
     check_imported_source,
     insert_image_sources,
+    insert_imported_suites,
     insert_submission,
-    insert_suites,
     read_image_sources,
     read_submissions_by_id,
     read_suites,
@@ -343,7 +343,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         for submission in file.submissions.values():
             insert_submission(connection, submission)
         insert_image_sources(connection, file.image_sources)
-        insert_suites(connection, file.suites)
+        insert_imported_suites(connection, file.suites)
         stored = store.read_results(known)
         pairs = [Conflict(own, known[key]) for key, own in sorted(stored.items())]
         conflicts = [pair for pair in pairs if pair.differences]

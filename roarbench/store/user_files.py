@@ -8,6 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from platformdirs import user_data_path
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.files import convert_write_errors, write_atomically
@@ -28,9 +29,19 @@ from roarbench.plan.protocols import REMOVED_PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.database import Database
-from roarbench.store.schema import entries, failures, images, insert_new, results, select_matching, suites
+from roarbench.store.schema import (
+    delete_rows,
+    entries,
+    failures,
+    images,
+    insert_new,
+    results,
+    select_matching,
+    suites,
+)
 from roarbench.submissions.submission_file import Submission, parse_submission
 
+_OLDER = timedelta(days=36_500)  # by which suites of imports count as older than suites that were run here
 _SHOWN_CHARACTERS = 160  # of the beginning of a network file
 
 
@@ -38,16 +49,21 @@ def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
     """Store a suite from a user's file, with the folder of its data; replace an earlier copy."""
     with database.begin_exclusive_write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
-        insert_suites(connection, [suite])
+        _insert_suites(connection, [suite], datetime.now(UTC))
 
 
-def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
-    """Store suites within a transaction; existing suites stay unchanged."""
+def insert_imported_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
+    """Store suites of other stores; existing suites stay unchanged, and a name keeps meaning this store's own suite."""
+    _insert_suites(connection, new, datetime.now(UTC) - _OLDER)
+
+
+def _insert_suites(connection: Connection, new: Iterable[SuiteSpec], created: datetime) -> None:
     rows = [
         {
             "id": suite.name_in_commands,
             "record": encode_canonically(convert_user_suite_to_record(suite)),
             "folder": suite.dataset_record.folder,
+            "created": created,
         }
         for suite in new
     ]
@@ -154,10 +170,19 @@ def read_image_sources(database: Database) -> list[ImageSource]:
         return [ImageSource(**row._mapping) for row in rows]
 
 
-def store_image_sources(database: Database, new: Iterable[ImageSource]) -> None:
-    """Store image sources; existing ones stay unchanged."""
+def store_image_sources(database: Database, new: Iterable[ImageSource], used: str = "") -> None:
+    """Store image sources; existing ones stay unchanged, but those of the images `used`, a fingerprint, are newest.
+
+    A user may restore files that were edited, and tables show the images that were used last.
+    """
+    sources = list(new)
+    last = [source for source in sources if source.data == used]
     with database.begin_exclusive_write() as connection:
-        insert_image_sources(connection, new)
+        delete_rows(connection, images, [source.key for source in last])
+        insert_image_sources(connection, [source for source in sources if source.data != used])
+        newest = connection.scalar(select(func.max(images.c.created))) or datetime.min.replace(tzinfo=UTC)
+        time = max(datetime.now(UTC), newest + timedelta(microseconds=1))  # the clock may have been set back
+        insert_new(connection, images, [{"key": source.key, **vars(source), "created": time} for source in last])
 
 
 def insert_image_sources(connection: Connection, new: Iterable[ImageSource]) -> None:

@@ -1,7 +1,8 @@
 """Results of a suite in a store: selected rows, images and explained networks, and the hint at other results."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,10 +24,11 @@ from roarbench.plan.suite_changes import add_estimators_with_twins, set_explaine
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
 from roarbench.report.table import make_table as make_protocol_table
+from roarbench.store import user_files
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
-from roarbench.store.user_files import LOCAL, ImageSource
+from roarbench.store.user_files import LOCAL, ImageSource, read_image_sources, store_image_sources
 from tests.helpers.board_store import results
 from tests.helpers.made_up_results import (
     IMAGES,
@@ -110,8 +112,9 @@ def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
         ([(OTHER, POINTS, 0)], [PHOTOS], {}, "", "", [("--data", "07e407e4")]),
         # a folder with the suite's own images counts as the suite's own
         ([(OTHER, POINTS, 0)], [PHOTOS, GENERATED], {}, OTHER, "", []),
-        # two decoders of the suite's own source: the images with the latest results are selected
-        ([("01d", POINTS, 0), (OTHER, POINTS, 1)], [GENERATED, replace(GENERATED, data="01d")], {}, OTHER, None, None),
+        # two decoders of the suite's own source: the images that were used last are selected
+        ([("01d", POINTS, 1), (OTHER, POINTS, 0)], [replace(GENERATED, data="01d"), GENERATED], {}, OTHER, None, None),
+        ([("01d", POINTS, 1), (OTHER, [], 0)], [replace(GENERATED, data="01d"), GENERATED], {}, "01d", None, None),
         ([("01d", POINTS, 0)], [], {}, "01d", " (images of unknown origin, 01d)", []),
     ],
 )  # fmt: skip
@@ -134,6 +137,21 @@ def test_unpinned_suite_accepts_one_data_version_of_unknown_origin(store):
     found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
     assert [other.options for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_default_images_are_those_that_were_used_last(store, hours, monkeypatch):
+    """Files were edited, and restored: tables showed the edited ones, which `run` no longer had."""
+    restored, edited = (ImageSource(data, SMALL.dataset, None, "own") for data in (OWN, OTHER))
+    for hour, source in enumerate((restored, edited)):
+        store.add_results(make_rows(source.data, hour=hour))
+        store_image_sources(store.database, [restored, source], source.data)
+    assert collect_results(SMALL, store, sources=read_image_sources(store.database)).data == OTHER
+    clock = Mock(wraps=datetime, now=lambda zone: datetime.now(zone) + timedelta(hours=hours))
+    monkeypatch.setattr(user_files, "datetime", clock)
+    store_image_sources(store.database, [restored, edited], OWN)
+    assert read_image_sources(store.database) == [edited, restored]
+    assert collect_results(SMALL, store, sources=read_image_sources(store.database)).data == OWN
 
 
 @pytest.mark.parametrize(

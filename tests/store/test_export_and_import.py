@@ -58,7 +58,7 @@ from roarbench.store.user_files import (
     store_submission,
 )
 from roarbench.submissions.submission_file import parse_submission
-from tests.helpers.image_files import write_suite
+from tests.helpers.image_files import TEXT, write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
@@ -256,6 +256,27 @@ def test_import_names_equal_predictions_of_other_weights_and_keeps_own_masks(sto
     told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err
     assert "0 are stored already, 1 are stored already with other predictions, weights or rankings" in told
     assert "\nother weights and rankings: roar var-grad t=0.9 pixel seed 0: " in told and ", 0 differ (key " in told
+
+
+def test_imported_suite_does_not_take_the_name_of_an_own_suite(store, tmp_path, call):
+    """After an import, `table` showed the imported version, and `run` lacked its data."""
+    own = read_suite(write_suite(tmp_path))
+    placed = make_run()
+    placed = replace(placed, cell=replace(placed.cell, dataset=own.dataset, model=own.model))
+    others = [read_suite(write_suite(tmp_path, TEXT.replace("[0.5]", f"[{level}]"))) for level in (0.3, 0.4)]
+    with ResultsStore.open(make_default_url(tmp_path / "here")) as here:
+        store_or_replace_suite(here.database, own)
+    store.add_results([make_result(placed)])
+    for other in others:
+        store_or_replace_suite(store.database, other)
+        export_results(store, path := tmp_path / f"{other.version}.parquet")
+        said = f"{other.name_in_commands} is another suite of this name: `--suite {own.name}` means "
+        told = call("import", path, "--store", tmp_path / "here").err
+        assert told.count("another suite") == 1 and f"{said}{own.name_in_commands}\n" in told
+    with ResultsStore.open(make_default_url(tmp_path / "here"), read_only=True) as here:
+        assert len({suite.name_in_commands for suite in read_suites(here.database)}) == 3
+        assert find_suite_in_open_store(own.name, here).blocks == own.blocks != others[1].blocks
+        assert find_suite_in_open_store(others[0].name_in_commands, here).blocks == others[0].blocks
 
 
 @pytest.mark.parametrize("stored", [True, False])
