@@ -4,14 +4,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
-from roarbench.stats.intervals import Estimate
 
 
 class AdvisedRow(NamedTuple):
     """An estimator's row whose verdict is that it explains its network, with its cost and gain."""
 
     row: BoardRow  # under own-network gain
-    gain: Estimate
     roar: BoardRow | None  # the row under ROAR; None if ROAR was not run
     # the row's interval is above the gains of all other rows of the suite with at most as many passes, also of rows
     # without a significant gain; rows that were added to the suite do not count
@@ -58,7 +56,6 @@ def recommend_rows(
         beside, reverse = retrained.get(row.id), kept.get(row.id)
         advised = AdvisedRow(
             row,
-            row.value,
             beside if beside and beside.value.value is not None else None,
             _is_above_rows_with_as_few_passes(row, rows.values()),
             _LERF_TEXTS.get(reverse.colour_class, "") if reverse else "",
@@ -67,9 +64,9 @@ def recommend_rows(
         best = max(best, value)
     if not front and (BEATS in kinds or not {OPEN, BELOW} & kinds):
         return None
-    lowest = front[-1].gain.low or 0.0 if front else 0.0
-    near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
-    near.sort(key=lambda advised: -(advised.gain.value or 0.0))
+    lowest = front[-1].row.value.low or 0.0 if front else 0.0
+    near = [advised for advised in others if advised.row.value.high is not None and advised.row.value.high >= lowest]
+    near.sort(key=lambda advised: -(advised.row.value.value or 0.0))
     levels = (f"{board.gain}: {board.levels_text}" for board in (roar, own_network) if board and board.started_rows)
     slug, title, removal_text = own_network.slug, own_network.title, own_network.removal_text
     return Advice(slug, title, removal_text, "; ".join(levels), front, near)

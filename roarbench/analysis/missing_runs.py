@@ -102,6 +102,6 @@ def describe_missing_runs(
     return "; ".join(f"{title}: {text}" for title, text in texts.items() if text)
 
 
-def write_unfinished_line(missing: str, can_change: str) -> str:
-    """Return the line below results with the sign ‡; empty without missing runs."""
-    return f"Unfinished ({UNFINISHED_SIGN}): {missing}; {can_change} may change." if missing else ""
+def write_unfinished_line(missing: str, can_change: str, sign: bool = True) -> str:
+    """Return the sentence on missing runs, with the sign ‡ of results that can change; empty without missing runs."""
+    return f"Unfinished{f' ({UNFINISHED_SIGN})' * sign}: {missing}; {can_change} may change." if missing else ""

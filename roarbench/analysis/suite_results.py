@@ -34,6 +34,7 @@ from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
 
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
+AT_CHANCE = "At chance: these numbers test the installation only"  # short note below such a board
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
 _identify_rankings = attrgetter("run.reference", "weights", "rankings")  # of a result
 

@@ -84,6 +84,8 @@ def _make_difference_record(names: tuple[str, str], difference: "Difference") ->
 
 
 def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
+    from roarbench.analysis.missing_runs import write_unfinished_line
+
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)
     lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
     p, kind = difference.p_adjusted, "p" if difference.planned else "adjusted p"
@@ -92,8 +94,7 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
     lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{verdict}")
     if difference.planned:
         lines.append("This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.")
-    if difference.unfinished:
-        lines.append(f"Unfinished: {difference.unfinished}; the verdict may change.")
+    lines += filter(None, [write_unfinished_line(difference.unfinished, "the verdict", sign=False)])
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
 

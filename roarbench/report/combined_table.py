@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roarbench.analysis.suite_judges import judge_suite
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import SAME
 from roarbench.estimators.catalogue import find_estimator
@@ -15,7 +15,7 @@ from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import ROW_KEY, Column, Table, align_part
-from roarbench.stats.board_records import IntervalScope, Row
+from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
 from roarbench.stats.own_network_gain import JudgedGain
 
 _GROUPS = ("roar", "own_network")  # keys of both tables in JSON
@@ -96,9 +96,9 @@ class CombinedTable:
         signs = dict.fromkeys([sign for name in self.names for sign in self.list_row_signs(name)])
         signs |= dict.fromkeys(filter(None, marks))
         if self.roar.suite_results.at_chance_warning:
-            intervals = "At chance: these numbers test the installation only"
+            intervals = AT_CHANCE
         elif self.roar.has_results and self.roar.board.covers is IntervalScope.NOTHING:
-            intervals = f"One training per cell: no intervals for ROAR; {SAME} not significant"
+            intervals = f"{ONE_TRAINING}: no intervals for ROAR; {SAME} not significant"
         else:
             intervals = f"95% intervals (images, networks, seeds); {SAME} not significant"
         origins = [note_if_self_reported(table) for table in self.tables]

@@ -20,6 +20,7 @@ from roarbench.analysis.marks import (
     do_marks_apply_to,
     grade_shares_of_gain,
 )
+from roarbench.analysis.missing_runs import write_unfinished_line
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION
@@ -183,7 +184,7 @@ def _find_unfinished_added_rows(judges: SuiteJudges, table: "SuiteTable") -> Ite
     for name in table.names:
         counts = table.runs.added.get(find_estimator_or_placeholder(name).untwinned_id)
         if counts and counts.missing and name in table.estimators_with_results:
-            yield Doubt(name, "unfinished", f"Unfinished: {counts.text}; the row’s verdicts may change.")
+            yield Doubt(name, "unfinished", write_unfinished_line(counts.text, "the row’s verdicts", sign=False))
 
 
 def _find_better_controls(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:

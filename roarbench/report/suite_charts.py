@@ -25,7 +25,7 @@ from roarbench.report.curve_panels import (
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import describe_missing_runs
-from roarbench.stats.board_records import Board, IntervalScope
+from roarbench.stats.board_records import ONE_TRAINING, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -59,7 +59,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     bands = f"Bands: {CONFIDENCE:.0%} intervals over {board.covers}."
     if board.covers is IntervalScope.NOTHING:
-        bands = "One training per cell: no bands."
+        bands = f"{ONE_TRAINING}: no bands."
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=" ".join(filter(None, (f"{table.caption}.", bands, describe_missing_runs(table, signs=False)))),

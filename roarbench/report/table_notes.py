@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.faithfulness_scores import IMAGES
-from roarbench.analysis.missing_runs import UNFINISHED_SIGN
+from roarbench.analysis.missing_runs import write_unfinished_line
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
+from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
 from roarbench.compute.masks import BINS
@@ -16,13 +17,13 @@ from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.doubts import SELF_REPORTED, Shown, describe_doubts
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board_records import ONE_NETWORK, Board, IntervalScope
+from roarbench.stats.board_records import ONE_NETWORK, ONE_TRAINING, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE
 from roarbench.stats.own_network_gain import BESIDE_SEARCH, NO_SEARCH, OwnNetworkVerdict
 
 NOTES_COMMAND, NOTES_METHOD = "table --notes", "result.notes()"  # the sources of all notes
 PAGE = "docs/how-it-works.md"
-_ONE_TRAINING = "One training per cell: no intervals, no verdicts."
+_ONE_TRAINING = f"{ONE_TRAINING}: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 
 
@@ -35,7 +36,7 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
     board = table.board
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
-        intervals = "At chance: these numbers test the installation only."
+        intervals = f"{AT_CHANCE}."
     elif not board.images or not table.has_results:
         intervals = ""  # one of the table's doubts gives the reason
     elif board.covers is IntervalScope.NOTHING:
@@ -100,10 +101,8 @@ def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
 
     The sentence names the sign ‡ of unfinished verdicts, unless verdicts are shown without signs.
     """
-    if not table.unfinished_text or not table.has_results:
-        return ""
-    sign = f" ({UNFINISHED_SIGN})" if signs and table.has_verdicts else ""
-    return f"Unfinished{sign}: {table.unfinished_text}; {'verdicts' if table.has_verdicts else 'numbers'} may change."
+    missing, judged = table.unfinished_text * table.has_results, table.has_verdicts
+    return write_unfinished_line(missing, "verdicts" if judged else "numbers", signs and judged)
 
 
 def _explain_no_scored_images(table: SuiteTable) -> str:

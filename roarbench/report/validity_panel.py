@@ -26,7 +26,7 @@ from roarbench.report.table import make_table
 from roarbench.report.table_record import ROW_KEY, Column, Table, make_column
 from roarbench.report.table_renderers import format_list, measure_table_width
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
-from roarbench.stats.board_records import RANDOM
+from roarbench.stats.board_records import ONE_TRAINING, RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import CONFIDENCE, Estimate
@@ -213,7 +213,7 @@ def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
         pairs = (
             f"; of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order"
         )
-        unknown = ", without interval: one training per cell"
+        unknown = f", without interval: {ONE_TRAINING.lower()}"
         lines.append(f"{main} and {other}: {tau}{unknown if agreement.settled is None else pairs}.")
     return lines
 
@@ -230,7 +230,7 @@ def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
         return [*unranked, *doubts, f"{columns} need ROAR, which {results.suite.name} does not have."]
     if not judges.main_gains.has_intervals:
-        return [*unranked, *doubts, "One training per cell: no intervals, no marks."]
+        return [*unranked, *doubts, f"{ONE_TRAINING}: no intervals, no marks."]
     return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]
 
 

@@ -16,6 +16,7 @@ VERSION = 5  # increases with every change that gives other numbers for the same
 RANDOM = "random"
 ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
 ONE_NETWORK = "for this network only"  # note on boards with a single explained network
+ONE_TRAINING = "One training per cell"  # note on boards without intervals
 
 
 class IntervalScope(StrEnum):

@@ -134,7 +134,7 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
 def test_row_cost_is_counted_in_passes_per_image(combined_board):
     rows = {row.id: row.passes for row in combined_board.rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    assert [(each.row.id, each.gain.value) for each in recommend(combined_board).front] == [("ig", 1.0)]
+    assert [(each.row.id, each.row.value.value) for each in recommend(combined_board).front] == [("ig", 1.0)]
 
 
 def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
