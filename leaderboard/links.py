@@ -1,13 +1,14 @@
 """Addresses of pages; links and files of the static site and the app."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from mimetypes import guess_type
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from leaderboard.suite_view import SuiteView, Views
+from leaderboard.text_helpers import shorten_line
 
 
 class PageNotFound(LookupError):
@@ -74,6 +75,16 @@ class Site:
         if name not in self.views:
             raise PageNotFound(f"There is no suite {name!r} here." if name else "No results yet.")
         return self.views[name]
+
+
+def read_choice(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
+    """Return the chosen option, or the first option if none is chosen; raise PageNotFound for an unknown option."""
+    names = list(options)
+    name = address.get_choice(option) or next(iter(names), "")
+    if name not in names:
+        seen = f" {shorten_line(name, 60)!r}" if name else ""
+        raise PageNotFound(f"There is no {option}{seen} in {view.title}.")
+    return name
 
 
 def make_data_uri(kind: str, content: bytes) -> str:

@@ -11,7 +11,6 @@ from leaderboard.figures import make_estimator_curves
 from leaderboard.page.submit_and_cite import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.suite_view import SuiteView
-from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.result_versions import shorten_weights_checksum
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
@@ -39,7 +38,7 @@ def render_report(view: SuiteView) -> str:
         load_templates()
         .get_template("report.html")
         .render(
-            title=shorten_line(view.title),
+            title=view.title,
             headline=view.combined_board.headline if view.combined_board else view.board.headline,
             to=lambda *page, **choices: "",
             boards=[(board, view.table(board.protocol)) for board in view.headline_boards],

@@ -13,7 +13,7 @@ from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import CombinedBoard, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.recommendations import Advice, recommend_rows
-from leaderboard.text_helpers import make_slug
+from leaderboard.text_helpers import make_slug, shorten_line
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
@@ -51,8 +51,8 @@ class SuiteView:
 
     @property
     def title(self) -> str:
-        """Return the suite's name and version, with options that change its results."""
-        return self.results.title
+        """Return the suite's name and version as one line, with options that change its results."""
+        return shorten_line(self.results.title)
 
     @property
     def headline_protocol(self) -> Protocol:

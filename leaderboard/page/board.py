@@ -1,14 +1,14 @@
 """The board page, which shows the rows of a suite with their verdicts."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from leaderboard.board_contents import RANDOM_KINDS, BoardContents
 from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_cost_scatter, make_scatter
-from leaderboard.links import Address, PageNotFound, Site, make_address
+from leaderboard.links import Address, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.common.enums import Unit
@@ -39,10 +39,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     if view.combined_board and not address.choices:
         return _build_combined_context(site, view, view.combined_board)
     live = site.live
-    protocol = SHOWN[_read_and_check_option(view, address, "protocol", [shown.name for shown in view.protocols])]
-    unit = Unit(_read_and_check_option(view, address, "unit", view.results.list_units(protocol)))
+    protocol = SHOWN[read_choice(view, address, "protocol", [shown.name for shown in view.protocols])]
+    unit = Unit(read_choice(view, address, "unit", view.results.list_units(protocol)))
     all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _read_and_check_option(view, address, "level", ["", *all_levels])
+    level = read_choice(view, address, "level", ["", *all_levels])
     levels = (float(level),) if level else ()
     board = view.get_board(protocol, unit, levels)
     tables = [view.table(protocol, unit, levels)] if live else view.tables
@@ -115,15 +115,6 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
 def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
     views = site.views.values()
     return [(shorten_line(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
-
-
-def _read_and_check_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
-    """Return the chosen option, or the first option if none is chosen."""
-    names = list(options)
-    name = address.get_choice(option) or names[0]
-    if name not in names:
-        raise PageNotFound(f"There is no {option} {shorten_line(name, 40)!r} in {view.title}.")
-    return name
 
 
 def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:

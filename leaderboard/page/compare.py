@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
-from leaderboard.links import Address, PageNotFound, Site, make_address
+from leaderboard.links import Address, PageNotFound, Site, make_address, read_choice
 from leaderboard.page import images
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
@@ -43,10 +43,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields: the requested pair of rows, or the best row compared with some others."""
     view = site.find_view(address)
     protocols = {protocol.name: protocol for protocol in list_protocols(view)}
-    name = address.get_choice("protocol") or view.headline_protocol.name
-    if name not in protocols:
-        raise PageNotFound(f"There is no protocol {shorten_line(name, 40)!r} in {shorten_line(view.title)}.")
-    protocol, unit = protocols[name], view.results.list_units(protocols[name])[0]
+    protocol = protocols[read_choice(view, address, "protocol", protocols)]
+    unit = view.results.list_units(protocol)[0]
     board = view.get_board(protocol)
     rows = {row.id: row for row in board.rows if board.has_gains and row.value.value is not None}
     # on pictures, a row is better on an image if fewer predictions stay correct
@@ -82,7 +80,7 @@ def _choose_pairs(
     names = [name for key in ("first", "second") if (name := address.get_choice(key))]
     for name in names:
         if name not in rows:
-            there = f"with {board.protocol.gain_name} in {shorten_line(view.title)}"
+            there = f"with {board.protocol.gain_name} in {view.title}"
             raise PageNotFound(f"There is no row {shorten_line(name, 60)!r} {there}.")
     estimators = [name for name, row in rows.items() if not row.control]
     control = [board.best_control.id] if board.best_control else []

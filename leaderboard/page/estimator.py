@@ -40,7 +40,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     view, board, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
-        commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
+        commands[make_repeat_command(other.results, name)].append(other.title)
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
@@ -69,7 +69,7 @@ def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
 def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
     """Return link, suite and protocol with levels of a board, for the macro `strip` of `parts.html`."""
     label = f"{board.protocol.title}, {describe_levels(board.levels)}"
-    return site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), label
+    return site.get_link(find_board_address(view, board.protocol)), view.title, label
 
 
 def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[An
     for view, board, row in boards:
         if row.beating:
             comparisons = sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0)
-            yield shorten_line(view.title), board, comparisons
+            yield view.title, board, comparisons
 
 
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
@@ -163,7 +163,7 @@ def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Es
                 own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
                 if own not in shown:
                     shown.append(own)
-                    yield f"{shorten_line(view.title)}: {view.get_tab_label(protocol)}", drawn
+                    yield f"{view.title}: {view.get_tab_label(protocol)}", drawn
 
 
 def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str) -> list[tuple[Any, ...]]:
@@ -184,7 +184,7 @@ def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str)
         originals = images.add_sheet_of_originals(site, view)
         positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), images.list_sheet_lines(pictures, counts)
         arguments = (pictures, originals, [sheet], positions, lines)
-        shown.append((shorten_line(view.title), arguments, site.get_page_link("images", view.slug)))
+        shown.append((view.title, arguments, site.get_page_link("images", view.slug)))
     return shown
 
 
@@ -204,6 +204,6 @@ def collect_doubts(boards: Iterable[RowOnBoard]) -> list[tuple[str, bool, list[s
         for doubt in row.doubts:
             longer = (known for known in boards_by_sentence if known.startswith(doubt.sentence))
             sentence = next(longer, doubt.sentence)
-            boards_by_sentence[sentence].append(f"{shorten_line(view.title)}, {board.tab_label}")
+            boards_by_sentence[sentence].append(f"{view.title}, {board.tab_label}")
             grave |= {sentence} if doubt.grave else set()
     return [(sentence, sentence in grave, names) for sentence, names in boards_by_sentence.items()]

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from leaderboard.links import Address, PageNotFound, Site
+from leaderboard.links import Address, PageNotFound, Site, read_choice
 from leaderboard.pictures import Pictures
 from leaderboard.suite_view import SuiteView
-from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
     count_correct_per_image_over_all_levels,
@@ -34,12 +33,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     view, live = site.find_view(address), site.live
     pictures = view.pictures
     if pictures is None:
-        raise PageNotFound(f"The store has no images and rankings of {shorten_line(view.title)}.")
+        raise PageNotFound(f"The store has no images and rankings of {view.title}.")
     ids = [row.id for row in (view.combined_board or view.board).rows if row.id in pictures.rows]
     names = sorted(ids, key=lambda name: find_estimator_or_placeholder(name).is_control_or_search)
-    shown = address.get_choice("estimator") or names[0]
-    if shown not in names:
-        raise PageNotFound(f"There are no pictures of {shorten_line(shown, 60)!r} in {shorten_line(view.title)}.")
+    shown = read_choice(view, address, "estimator", names)
     rows = []
     for name in names:
         href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.suite_view import SuiteView, Views
-from leaderboard.text_helpers import REPOSITORY, shorten_line
+from leaderboard.text_helpers import REPOSITORY
 from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
@@ -82,7 +82,7 @@ def write_bibtex(view: SuiteView) -> str:
     """Write a BibTeX entry for a suite's board."""
     year = max((result.created.year for result in view.results.results.values()), default="")
     fields = {
-        "title": f"{{roarbench: {shorten_line(view.title)}}}",
+        "title": f"{{roarbench: {view.title}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",

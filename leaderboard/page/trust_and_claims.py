@@ -9,7 +9,6 @@ from typing import Any
 
 from leaderboard.links import Address, Site
 from leaderboard.suite_view import SuiteView, Views
-from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, ROAR
@@ -63,9 +62,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         for view in tested
     ]
     ours = {
-        (shorten_line(view.title), f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [
-            row["ours"] for row in records
-        ]
+        (view.title, f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [row["ours"] for row in records]
         for view, records in tested.items()
     }
     rows = zip(list_claims_with_findings(None), *ours.values(), strict=True)

@@ -10,7 +10,7 @@ import pytest
 
 from leaderboard.board_contents import CONTROL, KINDS, make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
-from leaderboard.links import PageNotFound, Site, make_address
+from leaderboard.links import PageNotFound, Site, make_address, read_choice
 from leaderboard.page.board import _add_download_files
 from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
@@ -343,3 +343,13 @@ def test_ground_truth_is_judged_but_is_neither_control_nor_estimator(views):
     assert "2 known rankings" in " ".join(board.facts)
     page = render_page(Site(views, list_addresses(views)), make_address("board", "planted-v1")).html
     assert page.count('<small class="tag">known ranking</small>') == 2
+
+
+def test_choice_is_first_option_unless_address_has_another(views):
+    view = views["quick-v1"]
+    assert read_choice(view, make_address("compare"), "protocol", ["roar", "kar"]) == "roar"
+    assert read_choice(view, make_address("compare", protocol="kar"), "protocol", ["roar", "kar"]) == "kar"
+    with pytest.raises(PageNotFound, match=r"There is no protocol 'x' in quick v1\."):
+        read_choice(view, make_address("compare", protocol="x"), "protocol", ["roar"])
+    with pytest.raises(PageNotFound, match=r"There is no protocol in quick v1\."):
+        read_choice(view, make_address("compare"), "protocol", [])
