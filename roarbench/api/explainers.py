@@ -89,6 +89,8 @@ def explain_failure(names: Sequence[str], batch: ExplainedBatch) -> Iterator[Non
         subject, remedy = list_some(names), f"correct it, or leave {list_some(names)} out"
         if "torch.utils.checkpoint" in str(error) or "CheckpointError" in type(error).__name__:
             remedy = "the network recomputes activations; switch its gradient checkpointing off for evaluation"
+        if "unexpected keyword argument 'inputs'" in str(error):  # (*args, **kwargs) has the form of Quantus' functions
+            remedy = "write its parameters (model, images, targets), or decorate the wrapper with functools.wraps"
         raise CallerError(f"{subject} raised {describe_error(error)}; {remedy}") from error
 
 

@@ -1,5 +1,6 @@
 """Check a network before use: an image's logits depend on this image alone, and its gradient is their derivative."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -212,7 +213,10 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     direction = normalize(noise.flatten(), dim=0)
     step = (_STEP * direction).view_as(image)
     try:
-        copied, inputs = deepcopy(model).double().requires_grad_(False), image.clone().requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch about its own copies of scripts and exported programs
+            copied = deepcopy(model).double().requires_grad_(False)
+        inputs = image.clone().requires_grad_()
         with torch.enable_grad(), _StayInFloat64():
             logits = extract_logits(copied(inputs))
             target = int(logits.argmax())

@@ -17,7 +17,7 @@ from roarbench.common.errors import RunError
 from roarbench.estimators.grid_layout import GridLayout, OutputTest, apply_without_neighbours, find_layout, make_probes
 from roarbench.estimators.traced_graph import Place, TracedGraph, Value, Watch, get_first_tensor
 
-_REMEDY = "explain a network that sees each image once, or leave class-activation maps out"
+_REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
 
 
 _NOTHING: Tensor = torch.empty(0)

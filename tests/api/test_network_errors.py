@@ -84,6 +84,10 @@ def fail_later(model, images, targets):
     return images
 
 
+def name_no_parameters(*arguments, **options):
+    return (lambda model, images, targets: images)(*arguments, **options)
+
+
 def detach(layers, x):
     return layers(x.detach())
 
@@ -98,6 +102,7 @@ REFUSED = {
     "tokens first": (TokensFirst, "deeplift",
         r"network calls relu on a tensor whose first axis is not the images, \(16, 2, 8\) for two images; put the im"),
     "function": (Network, fail, "mine raised KeyError: 'a fault of the function'; correct it, or leave mine out"),
+    "parameters without names": (Network, name_no_parameters, r"argument 'inputs'; write its parameters \(model, im"),
     "later batch": (Network, fail_later, "mine raised IndexError: a fault with more images; correct it"),
 }  # fmt: skip
 

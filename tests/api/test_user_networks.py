@@ -426,6 +426,12 @@ def test_conversions_within_a_network_hide_no_changed_gradient(networks, convers
     assert describe_changed_gradient(Converted(networks[2], *CONVERSIONS[conversion]), IMAGES) == ""
 
 
+@pytest.mark.parametrize("convert", [lambda one: torch.jit.trace(one, IMAGES[:2]), torch.jit.script])
+@pytest.mark.filterwarnings("ignore:.torch.jit", "error:The .grad attribute")
+def test_copies_of_scripts_cause_no_warning_of_torch(networks, convert):
+    assert describe_changed_gradient(convert(networks[0].eval()), IMAGES) == ""
+
+
 class WithCounter(Converted):
     """Counts its calls in a buffer, which changes no logits, and has a sparse buffer."""
 
