@@ -108,6 +108,7 @@ def test_report_has_gains_of_table_and_methods_without_external_files(view):
             continue
         assert f"{row.estimator} {format_interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
     assert len(placed) == 9
+    assert text.count("worse than Random") == text.count("better than Random") == 1, "a legend names the colours"
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     assert "@inproceedings" in html or "@article" in html
     said = describe_methods(view.table(view.headline_protocol))
