@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from roarbench.common.text import list_some
 from roarbench.datasets.image_folders import is_test_name, is_train_name
-from roarbench.datasets.table_columns import GROUP_WORDS, describe_group_in_both_splits
+from roarbench.datasets.table_columns import GROUP_WORDS, describe_group
 
 _NEARLY_ALL, _MANY = 0.9, 0.1  # shares of the images whose names are no accident
 _NUMBERED_GROUP = re.compile(rf"(?<![a-z])({GROUP_WORDS})[_ -]?[a-z]?\d+", re.IGNORECASE)  # `patient_12`
@@ -21,11 +21,10 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
         seen = f"warning: names of files give splits, such as {list_some([repr(train[0]), repr(test[0])])}"
         yield f"{seen}, but test images are drawn at random; move the files into folders 'train' and 'test'"
     found = [match for path in paths if (match := _NUMBERED_GROUP.search(path))]
-    groups = {(match.string[: match.start()].rpartition("/")[0], match[0]) for match in found}
-    if len(found) >= _NEARLY_ALL * len(paths) and len(groups) <= len(paths) / 2:
-        word = found[0][1]
-        seen = f"names with '{found[0][0]}' and alike have"
-        yield f"warning: {describe_group_in_both_splits(word, len(groups), len(paths), 'image', seen)}"
+    groups = [f"{match.string[: match.start()].rpartition('/')[0]}/{match[0]}" for match in found]
+    if len(groups) >= _NEARLY_ALL * len(paths) and len({*groups}) <= len(groups) / 2:
+        seen = describe_group(found[0][1], groups, (), "image", f"names with '{found[0][0]}' and alike have")
+        yield f"warning: {seen}"
     known = {path.rpartition(".")[0] for path in paths}
     versions = [(path, origin) for path in paths if (origin := _find_origin(path.rpartition(".")[0], known))]
     if len(versions) >= _MANY * len(paths):

@@ -28,7 +28,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
-from roarbench.datasets.table_columns import GROUP_NAME, describe_group_in_both_splits, describe_shared_groups
+from roarbench.datasets.table_columns import GROUP_NAME, describe_group
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
@@ -202,17 +202,11 @@ def _describe_doubtful_draw(table: LabelTable) -> Iterator[str]:
         seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
         yield f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
     for place, name in enumerate(table.columns if table.named else ()):
-        if not GROUP_NAME.fullmatch(name):
-            continue
+        train, test = [row[place] for row in table.rows], list[str]()
         if values:
             at = table.columns.index(column)
-            train, test = ({row[place] for row in table.rows if row[at] == value} for value in values)
-            seen = describe_shared_groups(name, train, test)
-        else:
-            count = len({row[place] for row in table.rows})
-            is_group = 1 < count < len(table.rows)
-            seen = describe_group_in_both_splits(name, count, len(table.rows), "image") if is_group else ""
-        if seen:
+            train, test = ([row[place] for row in table.rows if row[at] == value] for value in values)
+        if GROUP_NAME.fullmatch(name) and (seen := describe_group(name, train, test, "image")):
             yield f"{table.path.name}: {seen}"
 
 

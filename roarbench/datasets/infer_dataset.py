@@ -275,13 +275,10 @@ def _describe_other_columns(train: list[Path], test: list[Path], label: str) -> 
         if not is_group and not is_split or any(name not in parquet_files.read_schema(file).names for file in test):
             continue
         cells = _read_texts(train, name)
-        values = {*cells}
-        seen = table_columns.describe_shared_groups(name, values, {*_read_texts(test, name)}) if test else ""
-        if not test and 1 < len(values) < len(cells):
-            seen = table_columns.describe_group_in_both_splits(name, len(values), len(cells), "image")
-            if is_split:
-                seen = f"column '{name}' has the values {list_some([repr(value) for value in sorted(values)])}"
-                seen += ", but test images are drawn at random; write the rows of each split to a file of its own"
+        seen = table_columns.describe_group(name, cells, _read_texts(test, name), "image")
+        if seen and is_split:
+            seen = f"column '{name}' has the values {list_some([repr(value) for value in sorted({*cells})])}"
+            seen += ", but test images are drawn at random; write the rows of each split to a file of its own"
         if seen:
             yield f"warning: {seen}"
 

@@ -237,29 +237,27 @@ def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
 def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
     """Yield a line for each column of people or things that have several rows, which may be in both splits."""
     for name in filter(GROUP_NAME.fullmatch, (*columns.features, *columns.texts)):
-        count = pc.count_distinct(pc.cast(table[name], pa.string())).as_py()
-        if 1 < count < table.num_rows:
-            yield describe_group_in_both_splits(name, count, table.num_rows, "row")
+        if seen := describe_group(name, pc.cast(table[name], pa.string()).to_pylist(), (), "row"):
+            yield seen
             if name in columns.features:
                 yield f"column '{name}' is a feature; to leave it out, write columns = […] without it"
 
 
-def describe_group_in_both_splits(name: str, count: int, items: int, noun: str, source: str = "") -> str:
-    """Describe a column of `count` people or things, of which some have several of the `items` rows or images.
+def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: str, source: str = "") -> str:
+    """Describe people or things that have rows or images in both splits; an empty string if there are none.
 
-    `source` are words for another source than the column `name`.
+    `train` and `test` hold the person or thing of each item of a split; without `test`, `train` holds all items, of
+    which some are drawn for testing. `source` are words for another source than the column `name`.
     """
-    source = source or f"column '{name}' has"
-    seen = f"{source} {count:,} values in {items:,} {noun}s, which are drawn for testing one by one"
-    return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
-
-
-def describe_shared_groups(name: str, train: set[str], test: set[str]) -> str:
-    """Describe the people or things, values of a column, that have images in both splits; empty if there are none."""
-    if not (shared := (train & test) - {""}):
+    values, source = {*train} - {""}, source or f"column '{name}' has"
+    if shared := values & {*test}:
+        seen = f"column '{name}': {len(shared):,} of the {len({*test}):,} values of test {noun}s"
+        seen += f", such as '{min(shared)}', are values of training {noun}s, too"
+        return f"{seen}; keep all {noun}s of one {name} in one split"
+    if test or not 1 < len(values) < len(train):
         return ""
-    seen = f"{len(shared):,} of the {len(test):,} values of column '{name}' of test images are those of training images"
-    return f"{seen}, too, such as '{min(shared)}'; keep all images of one {name} in one split"
+    seen = f"{source} {len(values):,} values in {len(train):,} {noun}s, which are drawn for testing one by one"
+    return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:

@@ -353,7 +353,7 @@ def write_flat_images(folder, table):
         (
             "file,patient_id,label,split",
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 14 else 'test'}",
-            "warning: labels.csv: 1 of the 2 values of column 'patient_id' of test images are those of training images",
+            "warning: labels.csv: column 'patient_id': 1 of the 2 values of test images, such as 'p3', are values of",
         ),
         (
             "file,patient_id,label,split",
