@@ -8,6 +8,7 @@ import json
 import platform
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +53,31 @@ def predict_classes(network: nn.Module, images: Tensor) -> Tensor:
         return torch.cat([network(part).argmax(1) for part in torch.split(images, 64)])
 
 
+class AgreedImages(NamedTuple):
+    """The first test images of a benchmark suite of which its published networks predict the same class."""
+
+    suite: SuiteSpec
+    data: str  # fingerprint of the images
+    networks: list[nn.Module]
+    batch: Batch  # the agreed images
+    black: Tensor  # a black pixel after normalisation
+    images: int  # number of images of which those of `batch` are a part
+    rows: NDArray[np.int64]  # their positions
+
+
+def load_agreed_images(name: str, images: int, data: Path | None, decoded: Path) -> AgreedImages:
+    """Load the networks and the agreed images among the first `images` test images of `benchmark-NAME`."""
+    suite = find_builtin_suite(f"benchmark-{name}")
+    dataset = decode_dataset(suite.dataset_record, decoded, data)
+    networks, norm = load_networks(suite, dataset.fingerprint), Normalisation.of(dataset)
+    count = min(images, len(dataset.test.labels))
+    normalised = normalise(torch.from_numpy(np.array(dataset.test.pixels[:count])).float(), norm).contiguous()
+    classes = torch.stack([predict_classes(network, normalised) for network in networks])
+    agreed, ids = (classes == classes[0]).all(0), make_image_ids(Split.TEST, 0, count)
+    batch = Batch(normalised[agreed], classes[0, agreed], ids[agreed])
+    return AgreedImages(suite, dataset.fingerprint, networks, batch, norm.black, count, np.flatnonzero(agreed.numpy()))
+
+
 def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor, lengths: list[int]) -> list[list[Tensor]]:
     """Return the maps of each length and network, found by one search of the longest length."""
     rows = [find_estimator(f"search(passes={length})") for length in lengths]
@@ -90,22 +116,15 @@ def main() -> None:
     parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    suite = find_builtin_suite(f"benchmark-{options.name}")
-    data = decode_dataset(suite.dataset_record, options.decoded, options.data)
-    networks, norm = load_networks(suite, data.fingerprint), Normalisation.of(data)
-    count = min(options.images, len(data.test.labels))
-    images = normalise(torch.from_numpy(np.array(data.test.pixels[:count])).float(), norm).contiguous()
-    classes = torch.stack([predict_classes(network, images) for network in networks])
-    agreed = (classes == classes[0]).all(0)
-    ids = make_image_ids(Split.TEST, 0, count)
-    batch, started = Batch(images[agreed], classes[0, agreed], ids[agreed]), time.process_time()
+    agreed = load_agreed_images(options.name, options.images, options.data, options.decoded)
+    networks, batch, started = agreed.networks, agreed.batch, time.process_time()
     lengths = [length for length in LENGTHS if length <= options.longest]
-    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, norm.black, lengths)])
+    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, agreed.black, lengths)])
     record = {
-        "suite": suite.versioned,
-        "data": data.fingerprint,
-        "images": count,
-        "agreed": int(agreed.sum()),
+        "suite": agreed.suite.versioned,
+        "data": agreed.data,
+        "images": agreed.images,
+        "agreed": len(batch.ids),
         "lengths": lengths,
         "levels": OWN_NETWORK_LEVELS,
         "search": find_estimator("search").fingerprint,
@@ -113,10 +132,9 @@ def main() -> None:
         "torch": torch.__version__,
         "processor": platform.processor() or platform.machine(),
     }
-    rows = np.flatnonzero(agreed.numpy())
     path = FOLDER / f"{options.name}{options.suffix}.npz"
     bits, shape = np.packbits(kept), np.array(kept.shape)
-    np.savez_compressed(path, kept=bits, shape=shape, rows=rows, record=json.dumps(record))
+    np.savez_compressed(path, kept=bits, shape=shape, rows=agreed.rows, record=json.dumps(record))
     print(record)  # noqa: T201
 
 
