@@ -92,9 +92,8 @@ def count_work_of_step(work: JobContext, step: Step) -> WorkCounts:
             row = RankedSplit(spec[0].estimator_record, spec[0].unit, 0, Split.TEST)
             missing = SharedInputs(tuned={(network, row)})
     counted = count_computation(work.suite, [PlannedRun(run.cell, run.seed) for run in step.runs], missing, counts)
-    if (
-        step.kind == "reference" and step.job.arguments[0].store.has_weights()
-    ):  # published; only predictions are missing
+    # a published network is not trained; only its predictions are missing
+    if step.kind == "reference" and step.job.arguments[0].store.has_weights():
         return counted._replace(trainings=0, references=0, images_reference=0)
     return counted
 

@@ -101,7 +101,7 @@ def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
 
     The sentence names the sign ‡ of unfinished verdicts, unless verdicts are shown without signs.
     """
-    missing, judged = table.unfinished_text * table.has_results, table.has_verdicts
+    missing, judged = table.unfinished_text if table.has_results else "", table.has_verdicts
     return write_unfinished_line(missing, "verdicts" if judged else "numbers", signs and judged)
 
 

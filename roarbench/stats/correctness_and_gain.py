@@ -110,11 +110,13 @@ def add_weighted_sums(parts: Sequence[NDArray[Any]], weights: Sequence[Sequence[
 def compute_second_moments(sums: NDArray[Any]) -> Floats:
     """Compute the sums over images of the products of all rows, (k, k), of an array (k, images).
 
-    Floats hold sums of whole numbers exactly, so every machine gets the same digits.
+    Floats hold sums of whole numbers exactly, and other numbers are added in a fixed order, so every machine gets the
+    same digits.
     """
     count, images = sums.shape
-    largest = float(np.abs(sums).max(initial=0)) ** 2 * images
-    exact = sums.dtype.kind in "bi" and largest < _EXACT_IN_FLOAT32
+    if sums.dtype.kind == "f":  # a product of matrices has other last bits on other processors
+        return np.array([(sums * row).sum(1) for row in sums]).reshape(count, count)
+    exact = float(np.abs(sums).max(initial=0)) ** 2 * images < _EXACT_IN_FLOAT32
     moments, step = np.zeros((count, count)), max(1, _AT_ONCE // max(1, 2 * count))
     for start, end in pairwise((*range(0, images, step), images)):
         part: NDArray[Any] = sums[:, start:end].astype(np.float32 if exact else np.float64)

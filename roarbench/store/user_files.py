@@ -176,13 +176,17 @@ def store_image_sources(database: Database, new: Iterable[ImageSource], used: st
     A user may restore files that were edited, and tables show the images that were used last.
     """
     sources = list(new)
-    last = [source for source in sources if source.data == used]
+    last = {source.key: source for source in sources if source.data == used}
     with database.begin_exclusive_write() as connection:
-        delete_rows(connection, images, [source.key for source in last])
         insert_image_sources(connection, [source for source in sources if source.data != used])
+        of_dataset = images.c.dataset.in_({source.dataset for source in last.values()})
+        stored = connection.scalars(select(images.c.key).where(of_dataset).order_by(images.c.created)).all()
+        if last.keys() == {*stored[len(stored) - len(last) :]}:  # a repeated command changes nothing
+            return
+        delete_rows(connection, images, last.keys())
         newest = connection.scalar(select(func.max(images.c.created))) or datetime.min.replace(tzinfo=UTC)
         time = max(datetime.now(UTC), newest + timedelta(microseconds=1))  # the clock may have been set back
-        insert_new(connection, images, [{"key": source.key, **vars(source), "created": time} for source in last])
+        insert_new(connection, images, [{"key": key, **vars(source), "created": time} for key, source in last.items()])
 
 
 def insert_image_sources(connection: Connection, new: Iterable[ImageSource]) -> None:
