@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from roarbench.api.gain_tables import FEW_IMAGES, GainTable, OwnNetworkTable, describe_zero_gains, estimate_gain
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
-from roarbench.report.table_record import ROW_KEY, Table, make_column
+from roarbench.report.table_record import ROW_KEY, Bar, Table, make_column
 from roarbench.report.table_renderers import make_data_frame
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate
-from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class CheckTable(GainTable):
         columns += [make_column(key, [text] * len(self._names)) for key, text in self._chance_note_column.items()]
         return Table("", tuple(columns), tuple(self.caption.split("\n")))
 
-    def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
+    def bars_by_panel(self) -> dict[str, dict[str, Bar]]:
         """Return the gains and verdicts against Random by panel label and estimator; each column is a panel."""
 
         def judge(column: str, name: str) -> Verdict | OwnNetworkVerdict | None:
@@ -84,9 +84,7 @@ class CheckTable(GainTable):
             return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
 
         return {
-            f"{column}, points": {
-                name: JudgedGain(self.gain(column, name), judge(column, name)) for name in self._names
-            }
+            f"{column}, points": {name: Bar(self.gain(column, name), judge(column, name)) for name in self._names}
             for column in self.gains
         }
 

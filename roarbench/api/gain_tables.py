@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from roarbench.api.row_difference import Difference
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
-from roarbench.report.table_record import ROW_KEY, Table, format_signed_value, format_thousandths, make_column
+from roarbench.report.table_record import ROW_KEY, Bar, Table, format_signed_value, format_thousandths, make_column
 from roarbench.report.table_renderers import format_html, format_plain_text, make_data_frame
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast
@@ -20,7 +20,6 @@ from roarbench.stats.own_network_gain import (
     BESIDE_SEARCH,
     FEWEST_PERMUTED,
     NO_SEARCH,
-    JudgedGain,
     OwnNetworkGain,
     OwnNetworkVerdict,
 )
@@ -45,7 +44,7 @@ class GainTable(ABC):
         """Return the table with its columns and notes."""
 
     @abstractmethod
-    def bars_by_panel(self) -> Mapping[str, Mapping[str, JudgedGain]]:
+    def bars_by_panel(self) -> Mapping[str, Mapping[str, Bar]]:
         """Return gains and verdicts by panel label and estimator."""
 
     @property
@@ -215,9 +214,9 @@ class OwnNetworkTable(GainTable):
         own_gain = self.gains[name]
         return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.levels[number])
 
-    def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
+    def bars_by_panel(self) -> dict[str, dict[str, Bar]]:
         """Return a single panel with the gains and verdicts by estimator, largest gain first."""
-        bars = {name: JudgedGain(self.gain(name), self.verdicts[name]) for name in self._sort_names()}
+        bars = {name: Bar(self.gain(name), self.verdicts[name]) for name in self._sort_names()}
         return {"own-network gain, points": bars}
 
     def _sort_names(self) -> list[str]:

@@ -14,9 +14,8 @@ from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
-from roarbench.report.table_record import ROW_KEY, Column, Table, align_part
+from roarbench.report.table_record import ROW_KEY, Bar, Column, Table, align_part
 from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
-from roarbench.stats.own_network_gain import JudgedGain
 
 _GROUPS = ("roar", "own_network")  # keys of both tables in JSON
 
@@ -79,15 +78,16 @@ class CombinedTable:
         return "; ".join(texts)
 
     @property
-    def bars_by_axis_label(self) -> dict[str, dict[str, JudgedGain | None]]:
+    def bars_by_axis_label(self) -> dict[str, dict[str, Bar | None]]:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
         called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
-        panels = dict[str, dict[str, JudgedGain | None]]()
+        panels = dict[str, dict[str, Bar | None]]()
         for gain, table, rows in zip(("ROAR gain", "own-network gain"), self.tables, self._rows_by_name, strict=True):
             bars = panels.setdefault(f"{gain}, points", {})
             for name in self.names:
                 row = rows.get(name)
-                bars[called[name]] = JudgedGain(row.gain, table.find_verdict(row)) if row else None
+                signs = table.format_row_signs(name, Shown.GAIN)
+                bars[called[name]] = Bar(row.gain, table.find_verdict(row), signs) if row else None
         return panels
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:

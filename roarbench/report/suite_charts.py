@@ -25,9 +25,10 @@ from roarbench.report.curve_panels import (
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import describe_missing_runs
+from roarbench.report.table_record import Bar
 from roarbench.stats.board_records import ONE_TRAINING, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE, Estimate
-from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 # sizes of a figure of bars, in inches
@@ -99,7 +100,7 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 @use_own_settings()
-def plot_gains(panels: Mapping[str, Mapping[str, JudgedGain | None]], title: str = "") -> Figure:
+def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "") -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom, and a legend.
 
     The verdict of the table colours a bar: an interval that excludes 0 is not adjusted for the other rows. None stands
@@ -108,7 +109,8 @@ def plot_gains(panels: Mapping[str, Mapping[str, JudgedGain | None]], title: str
     Raises:
         CallerError: All values are missing.
     """
-    if not any(bar and bar.gain.value is not None for bars in panels.values() for bar in bars.values()):
+    drawn = [bar for bars in panels.values() for bar in bars.values() if bar]
+    if all(bar.gain.value is None for bar in drawn):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines())
@@ -121,14 +123,16 @@ def plot_gains(panels: Mapping[str, Mapping[str, JudgedGain | None]], title: str
         draw_gain_bars(panel, bars, label)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     patches = [Patch(color=colour, label=meaning) for meaning, colour in _LEGEND.items()]
-    if any(bar and bar.verdict is OwnNetworkVerdict.CONTROL for bars in panels.values() for bar in bars.values()):
+    if any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in drawn):
         patches.append(Patch(facecolor=_SEARCH, edgecolor=_OPEN, label="blind search, a control"))
-    whisker = Line2D([], [], color=INK, linewidth=1.1, label=f"{CONFIDENCE:.0%} interval of one row")
-    figure.legend(handles=[*patches, whisker], loc="outside lower left", ncols=4, fontsize=FONT_POINTS, frameon=False)
+    lines = [Line2D([], [], color=INK, linewidth=1.1, label=f"{CONFIDENCE:.0%} interval of one row")]
+    if signs := sorted({bar.signs for bar in drawn if bar.signs}):
+        lines.append(Line2D([], [], linestyle="none", label=f"{', '.join(signs)}: doubts about a gain"))
+    figure.legend(handles=[*patches, *lines], loc="outside lower left", ncols=4, fontsize=FONT_POINTS, frameon=False)
     return figure
 
 
-def draw_gain_bars(axes: Axes, bars: Mapping[str, JudgedGain | None], label: str) -> None:
+def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> None:
     """Draw one bar per name, the first at height 0, as `plot_gains` does."""
     for height, bar in enumerate(bars.values()):
         value, low, high = bar.gain if bar else Estimate()
@@ -140,6 +144,10 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, JudgedGain | None], label: str
         colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar and bar.verdict else _OPEN
         axes.barh(height, value, facecolor=colour, edgecolor=_OPEN if colour == _SEARCH else "none", height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
+        if bar and bar.signs:
+            axes.text(
+                max(end, value, 0), height, f" {bar.signs}", color=INK, fontsize=FONT_POINTS, va="center_baseline"
+            )
     axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(label, fontsize=FONT_POINTS)

@@ -6,10 +6,11 @@ A column is one entry: JSON, CSV and data frames have its `values`, and terminal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from roarbench.common.text import MISSING, SAME, format_decimals, format_interval, format_signed
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 NOT_RUN = "not run"  # cell of a row that a part of the table does not include; a dash stands for a missing result
@@ -17,6 +18,14 @@ WORTH_WRAPPING = 10  # see `Column.worth`
 ROW_KEY = "estimator"  # key of the column that names the rows; plain rows begin with it
 Side: TypeAlias = Literal["left", "right"]
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # from suffixes of keys to fields of an estimate
+
+
+class Bar(NamedTuple):
+    """A row's gain in a picture."""
+
+    gain: Estimate  # without a value if the result is missing
+    verdict: Verdict | OwnNetworkVerdict | None = None  # colours the bar
+    signs: str = ""  # of doubts about this gain, such as (!!); doubts about the row stand after its name
 
 
 @dataclass(frozen=True)

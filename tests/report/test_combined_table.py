@@ -9,13 +9,15 @@ import pytest
 
 from roarbench.analysis.marks import do_marks_apply_to
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.api.published_results import load_published_results
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.combined_table import make_combined_table
 from roarbench.report.suite_charts import plot_gains
+from roarbench.report.table_record import Bar
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from tests.helpers.made_up_results import (
     SUITE,
@@ -117,15 +119,15 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in plot_gains(both.bars_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
-        plot_gains({"gain": {"ig": None, "gb": JudgedGain(Estimate())}})
-    assert words == ["not run", "–", "0", "0", "0", "0"]
+        plot_gains({"gain": {"ig": None, "gb": Bar(Estimate())}})
+    assert words == ["not run", "–", "(!!)", "0", "0", "0", "0"]
 
 
 def test_verdict_of_table_and_not_interval_colours_bar():
     """An interval above 0 is not adjusted for the other rows of its column."""
     above = Estimate(2.0, 0.1, 3.9)
     verdicts = (Verdict.BETTER, OwnNetworkVerdict.EXPLAINS, Verdict.SAME, OwnNetworkVerdict.OPEN, None, Verdict.WORSE)
-    bars = {f"row {number}": JudgedGain(above, verdict) for number, verdict in enumerate(verdicts)}
+    bars = {f"row {number}": Bar(above, verdict) for number, verdict in enumerate(verdicts)}
     figure = plot_gains({"gain": bars})
     colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
     better, worse, unclear = (handle.get_facecolor() for handle in figure.legends[0].legend_handles[:3])
@@ -168,11 +170,27 @@ def test_blind_searches_are_controls_of_table_and_picture(both):
 
 def test_plot_gains_draws_interval_of_measured_zero_gain():
     """`gb-sq` on Imagenette has 0.0 [-1.6, 1.6]; a gain of 0 by construction has no interval."""
-    rows = {"gb-sq": JudgedGain(Estimate(0.0, -1.6, 1.6)), "random": JudgedGain(Estimate(0.0, 0.0, 0.0))}
+    rows = {"gb-sq": Bar(Estimate(0.0, -1.6, 1.6)), "random": Bar(Estimate(0.0, 0.0, 0.0))}
     (axes,) = plot_gains({"gain": rows}).axes
     assert [text.get_text().strip() for text in axes.texts] == ["0"]
     intervals = [[float(x) for x in line.get_xdata()] for line in axes.lines if len(set(line.get_ydata())) == 1]
     assert intervals == [[-1.6, 1.6]]
+
+
+def test_doubts_about_a_gain_stand_beside_its_bar():
+    """Signs stand behind the interval, or behind 0 if the gain is below; doubts about a row stand after its name."""
+    bars = {
+        "sobel": Bar(Estimate(5.0, 4.0, 6.0), Verdict.BETTER, "(!!)"),
+        "grad": Bar(Estimate(-4.0, -7.0, -1.0), Verdict.WORSE, "(!)"),
+        "ig": Bar(Estimate(1.0, 0.5, 1.5)),
+    }
+    (axes,) = (figure := plot_gains({"gain": bars})).axes
+    assert figure.legends[0].get_texts()[-1].get_text() == "(!!), (!): doubts about a gain"
+    assert [(text.get_text().strip(), *text.get_position()) for text in axes.texts] == [("(!!)", 6.0, 0), ("(!)", 0, 1)]
+    quick = make_combined_table(load_published_results("quick").stored).bars_by_axis_label
+    signs = {axis: {name: bar.signs for name, bar in bars.items() if bar and bar.signs} for axis, bars in quick.items()}
+    doubted = dict.fromkeys(("sgsq-grad †", "var-grad †", "sobel"), "(!!)")  # as README.md
+    assert signs == {"ROAR gain, points": doubted, "own-network gain, points": {}}
 
 
 def test_combined_table_notes_state_interval_scope(both):
