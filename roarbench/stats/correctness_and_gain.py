@@ -76,12 +76,19 @@ class Correctness:
     def accuracies_by_network(self) -> dict[Point, dict[str, float]]:
         """Return the mean accuracy of each explained network's runs, by cell that depends on explained networks."""
         accuracies, images = {}, self.images or 1
-        for point, names in self.references.items():
-            counts: dict[str, list[int]] = {name: [] for name in sorted(names)}
-            for name, count in zip(names, count_correct(self.correct[point]), strict=True):
-                counts[name].append(count)
-            accuracies[point] = {name: sum(some) / len(some) / images for name, some in counts.items()}
+        for point, networks in self.references.items():
+            counts = count_correct(self.correct[point])
+            accuracies[point] = {
+                name: sum(counts[run] for run in runs) / len(runs) / images
+                for name, runs in list_runs_by_network(networks).items()
+            }
         return accuracies
+
+
+@lru_cache(256)  # most cells of a board have runs of the same networks
+def list_runs_by_network(networks: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
+    """Return the positions of each network's runs, by name in alphabetical order."""
+    return {name: [run for run, network in enumerate(networks) if network == name] for name in sorted({*networks})}
 
 
 def count_correct(bits: Bits) -> list[int]:

@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import lcm
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +26,7 @@ from roarbench.stats.correctness_and_gain import (
     add_weighted_sums,
     count_correct,
     hash_correctness,
+    list_runs_by_network,
     list_trapezoid_weights,
     sum_runs,
 )
@@ -199,16 +201,15 @@ def _list_curves(board: Correctness) -> list[_Curve]:
         means = {t: board.accuracies_by_network[name, t] for t in sorted(levels)}
         above = [t for t in means if t > 0]
         names = sorted(set.intersection(*(set(means[t]) for t in above))) if above else []
-        weights = list_trapezoid_weights((0.0, *above))[1:] if above else ()
-        factors = [(float(weight), means[t]) for weight, t in zip(weights, above, strict=True)]
+        weights, divisor = _list_whole_weights(tuple(above))
+        factors = [(weight / divisor, means[t]) for weight, t in zip(weights, above, strict=True)]
         areas = {one: sum(factor * by_name[one] for factor, by_name in factors) for one in names}
         noise = 0.0
         if len(names) > 1:  # sums over levels and runs are whole numbers
             sums, runs = zip(*(_sum_runs_by_network(board, (name, t), names) for t in above), strict=True)
             common = lcm(*(count for row in runs for count in row))
-            scale = common * lcm(*(weight.denominator for weight in weights))
-            factors_and_runs = zip((int(weight * scale) for weight in weights), runs, strict=True)
-            whole = [[weight // count for count in row] for weight, row in factors_and_runs]
+            scale = common * divisor
+            whole = [[weight * common // count for count in row] for weight, row in zip(weights, runs, strict=True)]
             total = add_weighted_sums(sums, whole, scale).astype(np.float64)
             noise = _split_squares(total.sum(1), total.sum(0), float(np.vdot(total, total)))[1] / scale**2
         key = tuple(mean for t, by_network in means.items() for mean in (t, *by_network.values()))
@@ -216,15 +217,22 @@ def _list_curves(board: Correctness) -> list[_Curve]:
     return curves
 
 
+@lru_cache(64)  # all rows of a board have the same levels
+def _list_whole_weights(levels: tuple[float, ...]) -> tuple[list[int], int]:
+    """Return `list_trapezoid_weights` of levels above 0, of a curve from 0, as whole numbers and their divisor."""
+    weights = list_trapezoid_weights((0.0, *levels))[1:] if levels else ()
+    divisor = lcm(*(weight.denominator for weight in weights))
+    return [int(weight * divisor) for weight in weights], divisor
+
+
 def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str]) -> tuple[NDArray[Any], list[int]]:
     """Return the sums over the runs of each network, (networks, images), and the numbers of runs."""
-    bits, networks = board.correct[point], board.references[point]
-    if networks == tuple(names):  # as in most cells
-        return bits.view(np.int8), [1] * len(names)
-    runs = [[number for number, network in enumerate(networks) if network == name] for name in names]
-    if all(len(numbers) == 1 for numbers in runs):
-        return bits[[number for (number,) in runs]].view(np.int8), [1] * len(names)
-    return np.array([sum_runs(bits[numbers]) for numbers in runs]), [len(numbers) for numbers in runs]
+    bits, by_network = board.correct[point], list_runs_by_network(board.references[point])
+    runs = [by_network[name] for name in names]
+    counts = list(map(len, runs))
+    if max(counts) == 1:  # as in most cells
+        return bits[[run for (run,) in runs]].view(np.int8), counts
+    return np.array([sum_runs(bits[some]) for some in runs]), counts
 
 
 _Item = TypeVar("_Item", _Curve, _Trainings)
