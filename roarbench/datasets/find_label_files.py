@@ -55,7 +55,7 @@ class LabelPlan:
 
 @dataclass(frozen=True)
 class LabelSearch:
-    """What the text files of a folder say about its images."""
+    """Labels, lists and splits of images that the text files of a folder give."""
 
     plans: tuple[LabelPlan, ...]  # with labels that could be classes
     lists: Mapping[str, frozenset[str]]  # from each file that names images to these images

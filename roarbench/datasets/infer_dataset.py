@@ -29,7 +29,13 @@ from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.label_tables import SPLIT_NAMES, simplify_column_name
+from roarbench.datasets.parquet_columns import (
+    describe_missing_rows_or_labels,
+    describe_other_columns,
+    find_image_and_label_columns,
+    has_image_column,
+    is_image_type,
+)
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
@@ -43,8 +49,6 @@ from roarbench.datasets.unsupported_files import refuse_folder_without_images, r
 from roarbench.datasets.user_images import list_user_images
 from roarbench.datasets.value_scale import choose_value_scale
 
-_IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
-_PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _SHARD_DIGITS = re.compile(r"[-_.]?\d+(-of-\d+)?$|[-_]?(part|shard|chunk)[-_]?\d+$")  # of names of parquet files
@@ -72,7 +76,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         has_image_files = any(map(image_folders.has_image_suffix, files))
         if not tables and not has_image_files:
             refuse_folder_without_images(folder.resolve(), files, tabular.CSV_SUFFIXES)
-        in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
+        in_tables = any(map(has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
@@ -147,7 +151,7 @@ def _refuse_label_file(table: pa.Table, path: Path) -> None:
 def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
     """Raise DataError if a table holds images, as files or as lists of pixels."""
     if images := [
-        field.name for field in table.schema if _is_image_type(field.type) and _holds_image(table, field.name)
+        field.name for field in table.schema if is_image_type(field.type) and _holds_image(table, field.name)
     ]:
         seen = f"{path.name} holds image files in its column '{images[0]}'"
         raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
@@ -231,13 +235,13 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         seen = f"{folder} has the splits {', '.join(files)}, but no training split"
         raise DataError(f"{seen}; name training files train-*.parquet")
     try:
-        image, label = _find_image_and_label_columns(files[train][0])
+        image, label = find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(files[test], label)), "")
+        test = next((test for _, test in pairs if not describe_missing_rows_or_labels(files[test], label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            warn(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(files[first], label)}; {used}")
-        if missing := _describe_missing_rows_or_labels(files[train], label):
+            warn(f"warning: the split '{first}' has no {describe_missing_rows_or_labels(files[first], label)}; {used}")
+        if missing := describe_missing_rows_or_labels(files[train], label):
             raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
@@ -254,122 +258,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
     alike = table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike")
-    for line in (*_describe_other_columns(files[train], files[test] if not share else [], label), *alike):
+    for line in (*describe_other_columns(files[train], files[test] if not share else [], label), *alike):
         warn(line)
     record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
-
-
-def _describe_other_columns(train: list[Path], test: list[Path], label: str) -> Iterator[str]:
-    """Yield lines about columns that may be classes, splits, or patients whose images may be in both splits.
-
-    `train` and `test` are the files of the splits; without `test`, test images are drawn.
-    """
-    names = [field.name for field in parquet_files.read_schema(train[0]) if parquet_files.has_class_type(field.type)]
-    others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
-    if unused := [repr(name) for name in others if name != label]:
-        yield f"classes: column '{label}'; not used: {list_some(unused)}"
-    for name in filter(label.__ne__, names):
-        is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
-        is_split = not test and simplify_column_name(name) in SPLIT_NAMES
-        if not is_group and not is_split or any(name not in parquet_files.read_schema(file).names for file in test):
-            continue
-        cells = _read_texts(train, name)
-        seen = table_columns.describe_group(name, cells, _read_texts(test, name), "image")
-        if seen and is_split:
-            seen = f"column '{name}' has the values {list_some([repr(value) for value in sorted({*cells})])}"
-            seen += ", but test images are drawn at random; write the rows of each split to a file of its own"
-        if seen:
-            yield f"warning: {seen}"
-
-
-def _read_texts(files: list[Path], name: str) -> list[str]:
-    """Return the values of a column of classes or groups as text; an empty text for a missing one."""
-    columns = [parquet_files.read_column(file, name) for file in files]
-    plain = (pc.cast(pc.cast(column, tabular.get_value_type(column.type)), pa.string()) for column in columns)
-    return [text or "" for column in plain for text in column.to_pylist()]
-
-
-def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    schema = parquet_files.read_schema(file)
-    images = [field.name for field in schema if _is_image_type(field.type)]
-    classes = {field.name for field in schema if parquet_files.has_class_type(field.type)}
-    labels = [name for name in schema.names if name in classes or name in table_columns.LABEL_COLUMN_NAMES]
-    if not images:
-        _refuse_parquet_without_images(file, schema, labels)
-    image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
-    return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
-
-
-def _refuse_parquet_without_images(file: Path, schema: pa.Schema, labels: Sequence[str]) -> None:
-    """Raise DataError if a parquet file has arrays or paths where bytes are expected, or is a table of numbers."""
-    kinds = {field.name: field.type for field in schema}
-    arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
-    named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
-    texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
-    numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
-    if arrays:
-        seen = f"column '{arrays[0]}' holds arrays of pixels ({_name_type(kinds[arrays[0]])})"
-        remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
-    elif texts:
-        seen = f"column '{texts[0]}' holds text, probably paths of image files"
-        remedy = "with datasets, cast the column to Image() and write to_parquet, or use a folder of images per class"
-    elif len(numbers) > 1:
-        seen = f"no column holds images, and {len(numbers)} columns hold numbers"
-        remedy = f"if this is a table of numbers, name the file: roarbench new-suite {file}"
-    else:
-        return
-    raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
-
-
-def _name_type(kind: pa.DataType) -> str:
-    return (
-        str(kind) if not isinstance(kind, pa.BaseExtensionType) else type(kind).__name__.removesuffix("ExtensionType")
-    )
-
-
-def _is_array_type(kind: pa.DataType) -> bool:
-    """Return whether a column type holds lists of lists, also as the extension types Array2D … of `datasets`."""
-    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    return table_columns.is_list_type(inner) and table_columns.is_list_type(inner.value_type)
-
-
-def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
-    """Return `rows` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1 or missing."""
-    columns = [parquet_files.read_column(file, name) for file in files]
-    if not any(map(len, columns)):
-        return "rows"
-    return "labels" if all(map(_are_labels_withheld, columns)) else ""
-
-
-def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
-    if parquet_files.has_text_type(labels.type):
-        return not any(pc.unique(pc.cast(labels, pa.string())).to_pylist())  # empty texts
-    if labels.null_count == len(labels):
-        return True
-    # a split with some labels of -1 is not withheld, and is refused later
-    return bool(pa.types.is_signed_integer(labels.type) and pc.max(labels).as_py() == -1)
-
-
-def _has_image_column(file: Path) -> bool:
-    try:
-        return any(_is_image_type(field.type) for field in parquet_files.read_schema(file))
-    except OSError:
-        return True  # the error is reported later, when the file is read
-
-
-def _is_image_type(kind: pa.DataType) -> bool:
-    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
-    return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
-
-
-def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column that has a usual name or, if no column has one, the only column."""
-    usual_columns = [name for name in usual if name in names]
-    if not usual_columns and len(names) != 1:
-        seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
-        raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
-    return usual_columns[0] if usual_columns else names[0]
 
 
 def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterator[Path]:

@@ -99,7 +99,7 @@ def count_work_of_step(work: JobContext, step: Step) -> WorkCounts:
 
 
 class JobGraph(NamedTuple):
-    """What a command's runs need; derived once, before the command checks files, estimates the time and starts."""
+    """Rankings and steps that a command needs; derived once, before it checks files, estimates the time and starts."""
 
     rankings: list[RankingSpec]  # all that the runs need, for each explained network; those by controls are listed once
     steps: list[Step]  # the steps whose outputs are missing

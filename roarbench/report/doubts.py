@@ -60,7 +60,7 @@ _TWINS = {
 
 
 class Shown(Enum):
-    """Where tables show the doubts of a kind."""
+    """Place at which tables show the doubts of a kind."""
 
     NAME = auto()  # sign after the row's name, `flag`, notes and `diagnose`
     GAIN = auto()  # sign beside the gain that is doubted, `flag` and `diagnose`
