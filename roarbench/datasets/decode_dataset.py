@@ -50,7 +50,8 @@ def decode_dataset(
         StoreError: The folder cannot be written, or the disk is full.
     """
     target = _find_decoded_folder(folder, record, data, limit)
-    if not (target / MANIFEST).exists():
+    was_decoded = (target / MANIFEST).exists()
+    if not was_decoded:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
@@ -59,7 +60,8 @@ def decode_dataset(
         except OSError as error:
             raise _make_store_error(error, record, folder) from error
     images = open_decoded(target)
-    contents = json.loads((target / MANIFEST).read_text()).get("contents")  # older manifests have none
+    # older manifests have no contents; files that were just decoded need no second reading
+    contents = json.loads((target / MANIFEST).read_text()).get("contents") if was_decoded else ""
     if contents and contents != hash_users_files(record, data):
         seen = f"files in {data or record.folder} were edited since they were decoded, though their sizes and times are"
         raise DataError(f"{seen} the same; delete {target}, and run the same command again")
