@@ -232,15 +232,15 @@ def _explain_and_score(
     `logits`, (n, classes) of each network, must be the same at the end. The trial prefers images on which the networks
     agree.
     """
-    explainers, (_, pixels, targets, agreed, *_) = explainers.protect(request.networks), request
-    few = torch.from_numpy(np.argsort(~agreed, kind="stable")[:2])
-    batches = make_batch_per_network(request.networks, pixels[few], targets[few], few)
+    explainers = explainers.protect(request.networks)
+    few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:2])
+    batches = make_batch_per_network(request.networks, request.pixels[few], request.targets[few], few)
     explainers.refuse_failing_estimators(batches)
     passes = explainers.count_passes(batches[0])
     scores = make_and_score_maps(request, explainers, threads)
-    threads.refuse_changed_logits(pixels, logits)
+    threads.refuse_changed_logits(request.pixels, logits)
     warn_of_tied_features(scores, explainers)
-    if agreed.any():
+    if request.agreed.any():
         warn_of_equal_maps(scores, explainers)
     return scores, passes
 
