@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # pages need neither pandas nor rich, which are imported at f
 _CAPTION_WIDTH = 80  # maximum width of a caption, in characters
 # boundaries at which cells of a terminal table are broken
 _WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
-_PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
+_PARAMETERS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()")  # also before parameters
+_PARTS = re.compile(rf"{_PARAMETERS.pattern}|(?<=,)|(?<=-)")  # also between parameters and after hyphens
 
 
 def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | Group":
@@ -173,13 +174,14 @@ def wrap_columns(
 ) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
-    Names are broken first, then other texts from right to left, then names around their parameters and after hyphens.
+    Names are broken first, then other texts from right to left, then names between parameters and after hyphens.
     A table that still does not fit stays wider than `width`. Each column is given by its heading and cells.
     """
     whole = list(map(tuple, columns))
     wrapped = whole.copy()
     texts = sorted(text_columns, reverse=True)
-    for i, boundary in ((name_column, _WORDS), *((i, _WORDS) for i in texts), (name_column, _PARTS)):
+    names = [(name_column, boundary) for boundary in (_WORDS, _PARAMETERS, _PARTS)]
+    for i, boundary in (*names[:2], *((i, _WORDS) for i in texts), names[2]):
         excess = measure_table_width(wrapped) - width
         if excess > 0:
             narrowest = _measure_column(_wrap_cell(cell, 0, boundary) for cell in whole[i])

@@ -334,7 +334,8 @@ def test_table_text_ends_with_three_notes(protocol):
         (67, "grad(steps=5,noise=0.1)~blurred (!)", "≈ a control"),
         (66, "grad(steps=5,noise=0.1)~blurred\n(!)", "≈ a control"),
         (62, "grad(steps=5,noise=0.1)\n~blurred (!)", "≈ a control"),
-        (54, "grad(steps=5,noise=0.1)\n~blurred (!)", "≈ a\ncontrol"),
+        (54, "grad\n(steps=5,noise=0.1)\n~blurred (!)", "≈ a control"),
+        (50, "grad\n(steps=5,noise=0.1)\n~blurred (!)", "≈ a\ncontrol"),
         (1, "grad\n(steps=5,\nnoise=0.1)\n~blurred\n(!)", "≈ a\ncontrol"),
     ],
 )
