@@ -245,7 +245,10 @@ class EngineOptions:
     ] = ""
     check_files: Annotated[
         bool,
-        declare_option("Verify full checksums of large files before the run, even of files that were verified before."),
+        declare_option(
+            "Verify full checksums of large files before the run, even of files that were verified before.",
+            flags="--check-files",
+        ),
     ] = False
 
     def __post_init__(self) -> None:

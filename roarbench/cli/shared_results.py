@@ -170,7 +170,7 @@ def submit(
     suite: SuiteName,
     row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
     folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
-    about: Annotated[str, declare_option("One line on who computed the results.")],
+    about: Annotated[str, declare_option("One line on who computed the results.", "TEXT")],
     write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
     store: StoreDir = STORE,
     db: Db = "",

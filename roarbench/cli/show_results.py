@@ -204,7 +204,9 @@ def report(
 _Shown = Annotated[
     str,
     declare_option(
-        "Show only boards for images in this folder, or for images whose fingerprint begins so.", "DIR", "all"
+        "Show only boards for images in this folder, or for images whose fingerprint begins with these digits.",
+        "DIR",
+        "all",
     ),
 ]
 
@@ -214,8 +216,8 @@ def leaderboard(
     db: Db = "",
     data: _Shown = "",
     reference: Annotated[str, declare_option("Show only boards for maps of these weights.", "FILE|NAME", "all")] = "",
-    export: Annotated[Path | None, declare_option("Write static pages into this folder.")] = None,
-    port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
+    export: Annotated[Path | None, declare_option("Write static pages into this folder.", "DIR")] = None,
+    port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", "N", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.serve_and_export import export_site, serve_app

@@ -350,5 +350,5 @@ def _describe_finding(finding: ClaimFinding) -> str:
     text = f"{finding}; exceptions: {list_some(finding.exceptions)}" if finding.exceptions else str(finding)
     if not (cells := finding.significant):
         return text
-    counts = f"{cells['agree']} agree with the claim, {cells['differ']} contradict it"
+    counts = f"{cells['agree']} for the claim, {cells['differ']} against it"
     return f"{text}; significant cells (adjusted for all cells): {counts}"

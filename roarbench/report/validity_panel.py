@@ -108,7 +108,7 @@ def list_sections(panel: ValidityPanel) -> list[Table]:
         "Marks": _list_mark_columns(panel),
         "Removal masks": _list_removal_mask_columns(panel),
         "Twins": _list_twin_columns(panel),
-        "Orders, units, fills": _list_gain_and_area_columns(panel),
+        "Gains": _list_gain_and_area_columns(panel),
     }
     display_names = choose_row_names((*panel.suite_judges.suite_results.suite.estimators, *panel.names))
     names = make_column(ROW_KEY, panel.names, "estimator", (display_names[name] for name in panel.names), side="left")

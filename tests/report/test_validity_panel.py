@@ -54,7 +54,7 @@ def find_cells(panel, title, estimator):
 
 
 def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
-    areas, gaps = find_cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
+    areas, gaps = find_cells(made, "Gains", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed, hence no interval
