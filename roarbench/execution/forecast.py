@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -20,9 +20,11 @@ from roarbench.execution.workload import (
     choose_cpu_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
+    count_work,
 )
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
 
 _DAY = 86400  # seconds
@@ -179,6 +181,35 @@ def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpee
     return TRAIN * suite.recipe_record.mean_relative_image_area * count_cost_per_image(suite).flops / speed
 
 
+class ShorteningStep(NamedTuple):
+    """Cost of a suite between a full suite and its short version; the suite before it differs in one setting."""
+
+    change: str  # description of the changed setting
+    trainings: int  # number of training runs
+    days: float  # wall time
+
+
+_FULL_SUITES = {"imagenet": "imagenet-paper"}  # from a short suite to the suite that it shortens
+
+
+def list_suites_from_full_to_short(full: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
+    """Yield descriptions of changes and suites; each suite takes one more setting from the short version."""
+    yield full.title, full
+    suite, recipe = replace(full, recipe=short.recipe), short.recipe_record
+    yield f"short recipe ({recipe.epochs:g} epochs instead of {full.recipe_record.epochs:.0f})", suite
+    suite = replace(suite, references=short.references)
+    yield f"{short.references} explained network instead of {full.references}", suite
+    (block,) = short.blocks
+    dropped = dict.fromkeys(each.protocol.title for each in suite.blocks if each.protocol != block.protocol)
+    suite = replace(suite, blocks=tuple(each for each in suite.blocks if each.protocol == block.protocol))
+    yield f"without {', '.join(dropped)}", suite
+    suite = replace(suite, blocks=tuple(replace(each, seeds=block.seeds) for each in suite.blocks))
+    yield f"{block.seeds} seeds", suite
+    suite = replace(suite, blocks=tuple(replace(each, levels=block.levels) for each in suite.blocks))
+    yield f"levels {', '.join(f'{t:g}' for t in block.levels)}", suite
+    yield f"{len(short.estimators)} estimators, maps in {short.maps}: {short.title}", short
+
+
 @dataclass(frozen=True)
 class Plan:
     """Missing work of a suite, with the cost of the work."""
@@ -189,6 +220,22 @@ class Plan:
     work: WorkCounts  # counted work of the missing runs
     estimates: tuple[Rates, ...]  # measured rates of this machine, or assumed rates of a core and of a GPU
     workers: int  # number of processes
+    suite: SuiteSpec
+
+    @property
+    def steps_from_full_suite(self) -> list[ShorteningStep]:
+        """Return the cost of each step from the full suite to this suite; empty if this suite shortens no other."""
+        if self.suite.name not in _FULL_SUITES:
+            return []
+        steps, rates = [], self.estimates[-1]
+        short = find_builtin_suite(self.suite.name)  # without the call's selection of estimators or seeds
+        for change, suite in list_suites_from_full_to_short(find_builtin_suite(_FULL_SUITES[short.name]), short):
+            work = count_work(suite, list_planned_runs(suite))
+            # recipes may have other image sizes
+            area = suite.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area
+            seconds = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * area))
+            steps.append(ShorteningStep(change, work.trainings, seconds / _DAY))
+        return steps
 
     def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end, if every worker has a core and GPUs wait while images are decoded.
@@ -215,6 +262,10 @@ class Plan:
             "workers": self.workers,
             "seconds": self.estimate_wall_seconds(self.estimates[0]),
             "work": self.work._asdict() | {"images_trained": self.work.images_trained},
+            "designs": [
+                {"step": step.change, "trainings": step.trainings, "days": step.days}
+                for step in self.steps_from_full_suite
+            ],
             "estimates": [
                 {
                     "rates": rates.make_json_record(),
@@ -256,6 +307,12 @@ class Plan:
         rankings = f" and {format_bytes(work.planes)} for each ranking in use" if work.planes else ""
         shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
         lines.append(f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}")
+        if steps := self.steps_from_full_suite:
+            gpus = self.estimates[-1].gpus
+            device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
+            lines.append("  steps from the full suite to this shorter version:")
+            costs = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
+            lines += _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
         return "\n".join(lines)
 
     def format_brief(self) -> str:
@@ -309,7 +366,7 @@ def make_plan(
     suite = suite_results.suite
     estimates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     runs, done = len(list_planned_runs(suite)), len(suite_results.results)
-    return Plan(suite_results.title, runs, done, work, estimates, workers)
+    return Plan(suite_results.title, runs, done, work, estimates, workers, suite)
 
 
 def _align_columns(rows: Sequence[Sequence[str]], left: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Rates, measured or assumed; plans with their times."""
+"""Rates, measured or assumed; plans with their times; and short suites beside full ones."""
 
 import json
 from contextlib import nullcontext
@@ -36,7 +36,7 @@ WORK = NOTHING._replace(
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
 GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
-PLAN = Plan("hand v1", 12, 3, WORK, (HERE, GUESS), 2)
+PLAN = Plan("hand v1", 12, 3, WORK, (HERE, GUESS), 2, PLANTED)
 TEXT = """\
 hand v1: 12 runs, 3 done, 9 to do
                                          one core    a GPU
@@ -240,13 +240,27 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
         assert seconds / 2 < plan.estimate_wall_seconds(each) < seconds * 2
 
 
-@pytest.mark.parametrize(("name", "trainings", "days"), [("imagenet-paper", 1010, 477.4), ("imagenet", 87, 7.6)])
-def test_plan_has_cost_of_gpu_page(name, trainings, days):
-    suite = find_builtin_suite(name)
+def test_plan_lists_steps_from_full_to_short_suite():
+    suite = find_builtin_suite("imagenet")
     plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
-    assert plan.work.trainings == trainings
-    assert plan.estimate_wall_seconds(plan.estimates[-1]) / 86400 == pytest.approx(days, abs=0.05)
-    assert f"{trainings:,} training runs, {days} days" in (ROOT / "docs/gpu.md").read_text()
+    steps = plan.steps_from_full_suite
+    assert [step.trainings for step in steps] == [1010, 1010, 1006, 506, 203, 123, 87]
+    assert [round(step.days, 1) for step in steps] == [477.4, 67.0, 55.5, 29.4, 13.7, 9.5, 7.6]
+    page = (ROOT / "docs/gpu.md").read_text()
+    assert all(f"{step.trainings:,} training runs, {step.days:.1f} days" in page for step in (steps[0], steps[-1]))
+    assert steps[-1].days * 86400 == pytest.approx(plan.estimate_wall_seconds(plan.estimates[-1]))
+    assert plan.format_text().splitlines()[-1].split() == [
+        "14",
+        "estimators,",
+        "maps",
+        "in",
+        "bf16:",
+        "imagenet",
+        "v3",
+        "87",
+        "7.6",
+    ]
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), WORK, 2).steps_from_full_suite == []
 
 
 @pytest.mark.gpu
