@@ -31,7 +31,7 @@ RANDOM_KINDS = {  # descriptions under ROAR, where rows are compared with Random
 }
 NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
-    OPEN: "not shown",  # the verdict of a row says whether it is no more than a search
+    OPEN: "not shown, or no more than a search",
     BELOW: str(OwnNetworkVerdict.OPPOSES),
     CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",

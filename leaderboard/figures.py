@@ -16,7 +16,12 @@ from leaderboard.board_contents import (
 )
 from leaderboard.combined_board import CombinedBoard
 from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
-from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search_length
+from roarbench.estimators.catalogue import (
+    find_display_name,
+    find_estimator_or_placeholder,
+    find_search_length,
+    format_id_with_samples,
+)
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import Estimate
@@ -31,6 +36,7 @@ _REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters th
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.9, 13.0  # width of a letter and height of a line in labels
+_GAP = 5.0  # width beside a label; `random`, for example, has wider letters
 _PHONE = 1.5  # letters on a phone relative to these, because the plot is half as wide there
 _LABEL_SHIFTS = (-1.0, 10.0, -9.0, 17.0, -16.0)  # from a dot down to the middle of its label, the best first
 
@@ -196,7 +202,7 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     rows = [row for row in own.rows if row.passes and row.value.value is not None]
     if len(rows) < 2:
         return None
-    dots = [Dot(row.id, row.control, Estimate(row.passes), row.value) for row in rows]
+    dots = [Dot(format_id_with_samples(row.id), row.control, Estimate(row.passes), row.value) for row in rows]
     values = "; ".join(f"{dot.id} {dot.x.value:g} and {format_interval(dot.y)}" for dot in dots)
     searches = sorted((dot.x.value or 0.0, dot.y.value or 0.0) for dot in dots if find_search_length(dot.id))
     costs = [dot.x.value for dot in dots if dot.x.value is not None]
@@ -230,7 +236,7 @@ def _place_labels(plot: Scatter, size: float) -> dict[str, tuple[float, float] |
     taken = [(x - 5, y, 10.0) for x, y in places.values()]  # left end, middle and width
     labels = dict[str, tuple[float, float] | None]()
     for dot in sorted(plot.dots, key=_get_own_gain, reverse=True):
-        (x, y), width = places[dot.id], size * _LETTER_WIDTH * len(dot.id)
+        (x, y), width = places[dot.id], size * (_LETTER_WIDTH * len(dot.id) + _GAP)
         labels[dot.id] = None
         for left, middle in ((left, y + size * shift) for shift in _LABEL_SHIFTS for left in (x + 8, x - 8 - width)):
             beside = (at for start, at, wide in taken if left < start + wide and start < left + width)

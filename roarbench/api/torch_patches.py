@@ -15,6 +15,7 @@ from torch import nn
 from roarbench.submissions.installed_packages import is_installed_file
 
 _TORCH = str(Path(torch.__file__).parent)
+_OWN = str(Path(__file__).parents[1])  # a layer of `roarbench.compute.networks` names torch's module
 _COMPILER = (f"{_TORCH}/_dynamo/", f"{_TORCH}/_compile.py")  # torch wraps functions itself when it first compiles
 _MODULES = (
     *("torch", "torch._C._nn", "torch._tensor", "torch._VF", "torch.functional", "torch.overrides", "torch.special"),
@@ -187,9 +188,9 @@ def _find_file(function: Any) -> str:
 
 
 def _is_foreign(function: Any) -> bool:
-    """Return whether a function is defined neither by torch nor by the modules on which torch is built."""
+    """Return whether a function is defined neither by torch, by modules on which torch is built, nor by roarbench."""
     file = _find_file(function)
-    if not file or file.startswith((_TORCH, "<")) or Path(file).name == "typing_extensions.py":
+    if not file or file.startswith((_TORCH, _OWN, "<")) or Path(file).name == "typing_extensions.py":
         return False
     packages = {"site-packages", "dist-packages"} & {*Path(file).parts}  # may lie in the library's folder
     return bool(packages) or not file.startswith(str(Path(types.__file__).parent))

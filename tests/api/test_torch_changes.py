@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 import roarbench as rb
 from roarbench.api.torch_patches import TorchFunctions, list_foreign_functions
+from roarbench.compute.networks import StridedProjection, build_network
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2
@@ -139,7 +140,9 @@ def test_function_that_puts_its_patch_back_changes_no_other_row(networks):
 
 def test_torch_itself_replaces_no_function(networks):
     """Libraries and torch's compiler wrap functions lazily, which is no fault of an explainer."""
-    assert list_foreign_functions(networks) == []
+    bundled = build_network("resnet-quick", 10, 3, 64, torch.Generator())  # has layers that name torch's module
+    assert any(type(module) is StridedProjection for module in bundled.modules())
+    assert list_foreign_functions([*networks, bundled]) == []
     before = TorchFunctions.read(networks)
     torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
     Saliency(networks[0]).attribute(IMAGES.clone().requires_grad_(), target=1)

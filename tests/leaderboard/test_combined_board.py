@@ -146,7 +146,7 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, comb
     assert why.startswith(said)
     assert "Which one should I use?" not in render(views, make_address("board", "quick-v8", protocol="own-network"))
     suites = cut(render(views, make_address("suites")), "Which estimator should I use?", "</table>")
-    assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
+    assert "+1.0 [+0.5, +1.5]" in suites and ">not run</td>" in suites
     assert "50 passes of an image" in render(views, make_address("estimator", estimator="ig"))
 
 
@@ -182,7 +182,7 @@ def test_combined_board_answers_match_expected_verdicts(combined_board):
     assert roar.rows_by_id["random"].value == (0.0, None, None), "Random beside itself has no interval"
     assert own.colour_legend == [
         ("beats", "explains its network"),
-        ("open", "not shown"),
+        ("open", "not shown, or no more than a search"),
         ("below", "opposes it"),
         ("control", "control, or 0 by construction"),
     ]
