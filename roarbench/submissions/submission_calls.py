@@ -158,25 +158,36 @@ def compute_map_batches(
         Refusal: The submission raised an exception, changed its inputs, or returned something other than maps.
     """
     state, one_by_one = NetworkState.read(part.model), False
+    # the inputs of earlier calls stay alive, so that maps that are kept by an object's id or address are its maps
+    held: list[tuple[Tensor, Tensor]] = []
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not one_by_one:
             before = counter.read_work() if counter else None
-            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device)
+            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device, held)
             if not one_by_one or stop - first == 1:
                 yield importance, one_by_one
                 continue
             if counter and before:
                 counter.restore_work(before)
         for i in range(first, stop):
-            yield _call_submission(estimate, part, state, slice(i, i + 1), device)[0], True
+            yield _call_submission(estimate, part, state, slice(i, i + 1), device, held)[0], True
 
 
 def _call_submission(
-    estimate: EstimateFunction, part: ExplainedPart, state: NetworkState, rows: slice, device: str
+    estimate: EstimateFunction,
+    part: ExplainedPart,
+    state: NetworkState,
+    rows: slice,
+    device: str,
+    held: list[tuple[Tensor, Tensor]],
 ) -> tuple[Tensor, bool]:
-    """Call the submission once; return its checked maps, and True if the submission drew from the generator."""
+    """Call the submission once; return its checked maps, and True if the submission drew from the generator.
+
+    The inputs are added to `held`.
+    """
     images, targets = (tensor[rows].to(device, copy=True) for tensor in (part.images, part.targets))
+    held.append((images, targets))
     generator = torch.Generator().manual_seed(int(part.seeds[rows.start]))
     before = generator.get_state()
     with _refuse_exceptions(SubmissionFault.RAISED, "raised"):

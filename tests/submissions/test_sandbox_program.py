@@ -18,7 +18,13 @@ from torch import nn
 from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
-from roarbench.submissions.submission_calls import _refuse_exceptions, explain_limits_of_sandbox, find_entry_point
+from roarbench.submissions.submission_calls import (
+    ExplainedPart,
+    _refuse_exceptions,
+    compute_map_batches,
+    explain_limits_of_sandbox,
+    find_entry_point,
+)
 from tests.helpers.trainings import seeded
 
 ARRAYS = {
@@ -104,6 +110,19 @@ def test_captum_class_explains_target_of_each_image():
     found = call_entry_point(estimator=InputXGradient)
     torch.testing.assert_close(found.detach(), IMAGES * WEIGHTS.reshape(2, 1, 2, 2), rtol=0, atol=0)
     assert not IMAGES.requires_grad
+
+
+@pytest.mark.parametrize("read_key", [lambda x, t: id(x), lambda x, t: id(t), lambda x, t: x.data_ptr()])
+def test_maps_kept_by_id_or_address_are_never_those_of_earlier_images(read_key):
+    kept = {}
+
+    def estimate(model, images, targets, generator):
+        return kept.setdefault(read_key(images, targets), 2 * images)
+
+    images = torch.arange(320.0).reshape(40, 2, 2, 2)
+    part = ExplainedPart(make_network(), images, torch.arange(40) % 2, torch.arange(40), 1)
+    maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
+    assert torch.equal(maps, 2 * images)
 
 
 def test_quantus_function_gets_array_copies_by_keyword():
