@@ -9,6 +9,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -127,14 +129,46 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
     module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
     for file in dict.fromkeys([*(code.co_filename for code in codes), module_file]):
-        lines = linecache.getlines(file) if file else []
-        node = _find_definition(lines, value, [code for code in codes if code.co_filename == file])
+        of_file = [code for code in codes if code.co_filename == file]
+        lines = _read_compiled_lines(file, of_file, value) if file else []
+        node = _find_definition(lines, value, of_file)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
         if node:
             return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
     advice = "write it as a function with `def`, in a file or a cell"
     raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+
+
+def _read_compiled_lines(file: str, codes: list[CodeType], value: FunctionType | type) -> list[str]:
+    """Return the lines of a file from which codes were compiled; CallerError if the file was edited after its import.
+
+    Only files that Python's own importer loaded are compared: tools such as pytest compile files in another way.
+    """
+    lines = linecache.getlines(file)
+    if type(getattr(sys.modules.get(value.__module__), "__loader__", None)) is SourceFileLoader:
+        if not _are_compiled_from(codes, lines, file):
+            linecache.checkcache(file)  # the module may have been loaded anew
+            lines = linecache.getlines(file)
+        if not _are_compiled_from(codes, lines, file):
+            seen = f"'{value.__qualname__}' differs from its source in {Path(file).name}, edited after its import"
+            raise CallerError(f"{seen}; load the module anew (importlib.reload), or start Python anew")
+    return lines
+
+
+def _are_compiled_from(codes: list[CodeType], lines: list[str], file: str) -> bool:
+    def list_codes(code: CodeType) -> Iterator[CodeType]:
+        yield code
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from list_codes(constant)
+
+    if not lines:
+        return True  # the file is gone, so the source cannot be found
+    with suppress(SyntaxError):
+        compiled = list(list_codes(compile("".join(lines), file, "exec", dont_inherit=True)))
+        return all(code in compiled for code in codes)
+    return False
 
 
 def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:

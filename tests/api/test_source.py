@@ -1,8 +1,11 @@
 """Submission files written from functions and classes."""
 
 import functools
+import importlib
+import linecache
 import math
 import re
+import sys
 from enum import Enum
 from typing import NamedTuple
 
@@ -267,3 +270,28 @@ def test_source_of_partial_does_not_depend_on_python():
     submission = make_submission("ig-local", functools.partial(IntegratedGradients, multiply_by_inputs=False))
     expected = "functools.partial(IntegratedGradients, multiply_by_inputs=False), called from Python"
     assert submission.description == expected
+
+
+def test_source_is_of_the_function_that_was_imported(tmp_path, monkeypatch):
+    """A file that was edited after its import has another function, which must not be stored as this one."""
+    (tmp_path / "edited.py").write_text("def mine(model, x, t):\n    return (lambda y: 2 * y)(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # edits within a second have the same time
+    module = importlib.import_module("edited")
+    for _ in range(20):
+        assert module.mine(None, 3, None) == 6
+    source = make_submission("mine", module.mine).source
+    for text in (
+        "\ndef mine(model, x, t):\n    return 3 * x\n",
+        "def mine(model, x, t):\n    return 3 * x\n",
+        "def mine(:",
+    ):
+        (tmp_path / "edited.py").write_text(text)
+        if text[0] == "\n":
+            assert make_submission("mine", module.mine).source == source, "the lines are still known"
+        linecache.clearcache()
+        with pytest.raises(CallerError, match="'mine' differs from its source in edited.py, edited after its import"):
+            make_submission("mine", module.mine)
+    linecache.getlines(str(tmp_path / "edited.py"))
+    (tmp_path / "edited.py").write_text("def mine(model, x, t):\n    return 44 * x\n")
+    assert b"44 * x" in make_submission("mine", importlib.reload(module).mine).source
