@@ -13,6 +13,7 @@ from torch import Tensor, nn, strided
 from roarbench.analysis.result_checks import is_at_chance
 from roarbench.api.inputs import warn_caller
 from roarbench.common.text import format_percent_number
+from roarbench.datasets.repeats import hash_bytes
 
 Classes = NDArray[np.int64]
 _FEWEST_IMAGES = 20  # with fewer, classes and chance are not judged
@@ -37,7 +38,7 @@ def warn_of_unfit_siblings(
     predicted = [own.argmax(1).numpy() for own in logits]
     lines = [*_describe_shared_weights(models), *_describe_equal_logits(logits)]
     if len({own.shape for own in logits}) == 1:
-        lines += _describe_poor_predictions(predicted, logits[0].shape[1], labels)
+        lines += describe_poor_predictions(predicted, logits[0].shape[1], labels)
     for line in lines:
         warn_caller(line)
 
@@ -62,8 +63,8 @@ def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
         if type(tensor) not in (nn.Parameter, Tensor) or tensor.layout is not strided:  # quantised weights, for example
             continue
         if tensor.is_floating_point() and tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any()):
-            exact = tensor.detach().double()
-            found[tensor.shape, float(exact.sum()), float(exact.square().sum())] = tensor.numel()
+            content = tensor.detach().cpu().double().contiguous().numpy()
+            found[tensor.shape, hash_bytes(content)] = tensor.numel()
     return found
 
 
@@ -73,7 +74,8 @@ def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
             yield f"networks {number} and {other_number} return nearly the same logits; expected other weights"
 
 
-def _describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels: Classes | None) -> Iterator[str]:
+def describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels: Classes | None) -> Iterator[str]:
+    """Yield lines about networks whose predictions (n,) do not fit the labels, or those of the other networks."""
     best = 0.0 if labels is None else max(float((own == labels).mean()) for own in predicted)
     for number, own in enumerate(predicted, 1):
         others = [other for position, other in enumerate(predicted, 1) if position != number]

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from roarbench.api import inputs
 from roarbench.api.network_source import NetworkWithSource, make_network_with_source
+from roarbench.api.sibling_checks import describe_poor_predictions
 from roarbench.api.user_networks import borrow_networks
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
@@ -70,7 +71,7 @@ def write_array_suite(
         inputs.check_labels(data.labels, network.classes, f"{split} labels")
     value_range = inputs.find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: inputs.quantize(data.images.numpy(), value_range) for split, data in splits.items()}
-    _check_quantization(splits, pixels, value_range, network, say)
+    _check_values_and_predictions(splits, pixels, value_range, network, say)
     if repeated := _describe_repeated_images(pixels):
         say(f"warning: {repeated}")
     text = _write_suite_text(settings, splits, network)
@@ -155,14 +156,17 @@ def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     return ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
 
 
-def _check_quantization(
+def _check_values_and_predictions(
     splits: Mapping[Split, ImagesAndLabels],
     pixels: Mapping[Split, NDArray[np.uint8]],
     value_range: inputs.ValueRange,
     network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
-    """Report values and predictions that 256 steps change; CallerError if test images exceed the training range."""
+    """Report values and predictions that 256 steps change, and labels in another order than the network's classes.
+
+    CallerError if test images exceed the training range.
+    """
     low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
     for split, data in splits.items():
@@ -179,7 +183,11 @@ def _check_quantization(
     tested = splits[Split.TEST].images[:_COMPARED_IMAGES]
     restored = (torch.from_numpy(pixels[Split.TEST][:_COMPARED_IMAGES]) * step + low).float()
     with borrow_networks([network.model]):
-        changed = int((_predict_classes(network.model, tested) != _predict_classes(network.model, restored)).sum())
+        predicted = _predict_classes(network.model, tested)
+        changed = int((predicted != _predict_classes(network.model, restored)).sum())
+    labels = splits[Split.TEST].labels[:_COMPARED_IMAGES]
+    for line in describe_poor_predictions([predicted.numpy()], network.classes, labels):
+        say(f"warning: {line}")
     if changed > _MOST_CHANGED_CLASSES * len(tested):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
         say(f"warning: {seen} of {changed} of {len(tested)} test images; remove extreme values, e.g. with images.clip")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import roarbench as rb
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
@@ -50,6 +51,14 @@ def test_good_siblings_cause_no_warning(labels):
     logits = [network.eval()(IMAGES).detach() for network in make_good(3)]
     with_unused_class = [torch.cat([own, torch.full((N, 1), -1e9)], 1) for own in logits]
     warn_of_unfit_siblings(make_good(3), with_unused_class, labels)
+
+
+def test_masks_of_pruned_siblings_are_not_taken_for_common_weights():
+    """Masks of ones and zeros with as many ones have the same sum, whatever weights are left out."""
+    networks = make_good(3)
+    for network in networks:
+        prune.l1_unstructured(network.noise, "weight", 0.5)
+    collect(networks)
 
 
 PERMUTED, AT_CHANCE = Backbone(order=(1, 2, 3, 0), seed=5, head_seed=5), Backbone(scale=0.0, seed=6, head_seed=6)

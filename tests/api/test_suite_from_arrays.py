@@ -347,3 +347,18 @@ def test_from_arrays_warns_of_test_images_that_are_training_images(tmp_path, inl
     said = " ".join(capsys.readouterr().err.split())
     words = "2 of 6 test images have the same pixels as a training image, such as test image 4; delete repeated images"
     assert f"warning: {words}" in said
+
+
+def test_from_arrays_warns_of_labels_in_another_order_than_the_classes(tmp_path, capsys):
+    """Names sorted as text put class 10 before class 2."""
+
+    class Brightest(nn.Module):
+        def forward(self, x):
+            return 9 * x.mean((2, 3))
+
+    images = np.random.default_rng(0).normal(size=(60, 3, 8, 8)).clip(-2, 2)
+    labels = images.mean((2, 3)).argmax(1)
+    for order, said in (((0, 1, 2), 0), ((0, 2, 1), 1)):
+        make_array_suite(tmp_path, Brightest(), train=None, test=(images, np.array(order)[labels]))
+        told = " ".join(capsys.readouterr().err.split())
+        assert len(re.findall("warning: .* for 60 if its classes are reordered; expected the order of", told)) == said
