@@ -1,10 +1,13 @@
 """Check a network before use: an image's logits depend on this image alone, and its gradient is their derivative."""
 
+import pickle
+import random
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
@@ -18,6 +21,7 @@ from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 
 _NETWORK = "the network"
+_GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
 # of the differences of logits with which a gradient is compared
 _STEP = 1e-4  # the length of the step, on the scale of the images
@@ -37,9 +41,9 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     Returns:
         One-line warnings, for example that the network seems to return probabilities instead of logits.
     """
-    copied, generators = images.clone(), read_global_generator_states()
+    copied, generators = images.clone(), _read_generator_states(model)
     logits = compute_checked_logits(model, copied, name)
-    draws = read_global_generator_states() != generators
+    draws = _read_generator_states(model) != generators
     if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
@@ -55,6 +59,12 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
     drawn = f"{name} draws random numbers in eval mode; if they change any logits, the results are wrong: remove them"
     return [*_list_warnings(logits, name), *[drawn] * draws]
+
+
+def _read_generator_states(model: nn.Module) -> tuple[Any, bytes]:
+    """Return the states of the global random generators, and of those that are attributes of a network's modules."""
+    held = [value for module in model.modules() for value in vars(module).values()]
+    return read_global_generator_states(), pickle.dumps([value for value in held if isinstance(value, _GENERATORS)])
 
 
 @torch.no_grad()

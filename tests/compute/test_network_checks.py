@@ -88,6 +88,23 @@ def test_networks_that_rarely_change_an_image_cause_a_warning(draw):
     assert line.startswith("net draws random numbers in eval mode")
 
 
+@pytest.mark.parametrize(
+    ("own", "draw"),
+    [
+        (torch.Generator(), lambda own: torch.rand((), generator=own)),
+        (np.random.default_rng(0), lambda own: own.random()),
+        (np.random.RandomState(0), lambda own: own.rand()),  # noqa: NPY002
+        (random.Random(0), lambda own: own.random()),
+    ],
+)
+def test_networks_that_draw_from_a_generator_of_their_own_cause_a_warning(own, draw):
+    network = make_network(lambda x: x.flip(3) if draw(own) < 1e-9 else x)
+    network.own = own
+    assert [line[:37] for line in check_network_outputs(network, IMAGES, "net")] == [
+        "net draws random numbers in eval mode"
+    ]
+
+
 @pytest.mark.parametrize("logit", [-1e4, -1e9, torch.finfo(torch.float32).min])
 def test_logits_of_unused_classes_hide_no_fault(logit):
     """Many heads give classes that the data lack a very small logit, which is not the scale of the other logits."""
