@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from rich.console import Console
 from torch import Tensor
 
 from roarbench.api.evaluated_rows import EvaluatedRows
+from roarbench.api.explainers import CHOSEN_CLASS, is_class_chosen_by_number
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
@@ -182,6 +185,13 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
     for batch in (_NOISE_IMAGES, _NOISE_IMAGES - 1):  # maps that are kept by the size of a batch come back reversed
         reordered = _compute_finite_maps(estimate, part.reverse_images(batch))
         refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+
+    def make_maps(targets: Tensor, watch: AbstractContextManager[None] = nullcontext()) -> Tensor:  # noqa: B008
+        with watch:
+            return _compute_finite_maps(estimate, part._replace(targets=targets))
+
+    if is_class_chosen_by_number(make_maps, maps, part.model, part.images, part.targets):
+        warn_caller(f"an image's map by {submission.name} {CHOSEN_CLASS}")
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
@@ -190,7 +200,8 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
-    maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
+    with warnings.catch_warnings():  # a function that ignores all warnings would lose those about itself
+        maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
     if refusal := find_refusal_of_nonfinite_maps([maps]):
         raise refusal
     return maps

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from roarbench.api.call_guard import CallGuard
 from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
 from roarbench.api.removal import compute_image_seeds, flatten_maps
-from roarbench.api.user_networks import expose_unwrapped_network
+from roarbench.api.user_networks import expose_unwrapped_network, find_own_network
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import CallerError, RoarbenchError, RunError
 from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
 from roarbench.common.text import describe_error, list_some
+from roarbench.compute.external_networks import extract_logits, make_logits_hook
 from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.pass_counter import PassCounter
@@ -29,6 +31,10 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
+CHOSEN_CLASS = (
+    "is of a class that the function chooses by its number, such as 0 or a label that it kept, so the row is not about "
+    "the predicted class; explain the given targets"
+)
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 
 
@@ -41,6 +47,7 @@ class ExplainedBatch(NamedTuple):
     targets: Tensor  # int64 (n,), the classes to explain, on the same device
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
+    is_copied: bool = True  # whether a function gets copies of the images and targets
 
     def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
         """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
@@ -189,7 +196,8 @@ class Explainers:
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch]) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start.
 
-        A warning names functions whose maps depend on the other images of a batch, or on earlier calls.
+        A warning names functions whose maps depend on the other images of a batch or on earlier calls, or are of
+        another class than the target.
         """
         for batch in batches:
             failures, causes = [], []
@@ -210,36 +218,47 @@ class Explainers:
                 warn_caller(f"an image's map by {name} {fault}")
 
     def _find_dependence_on_company(self, name: str, batch: ExplainedBatch) -> str:
-        """Describe how a function's map depends on the other images of a batch, its place there, or earlier calls."""
+        """Describe how a function's map depends on its batch or on earlier calls, or that it is of another class."""
         if len(batch.images) < 2:
             return ""
-        mirrored = 2 * self.mean.to(batch.images) - batch.images  # other images of the same range
+        # other images in the same range, with another mean and contrast
+        mirrored = 1.5 * self.mean.to(batch.images) - 0.5 * batch.images[:2]
         # targets in no order, so that maps that are grouped or sorted by target come back at other places
         rows = torch.tensor([0, 1, 0])
         images = torch.cat([batch.images[:2], mirrored[:1]])
         targets = torch.tensor([1, 0, 1], device=batch.targets.device)
-        batch = batch._replace(images=images, targets=targets, rows=batch.rows[rows], ids=compute_image_seeds(images))
-        mirrored = 2 * self.mean.to(images) - images
-        maps, so = self._call_function(name, batch), "so the row is not about maps of single images"
+        # all calls get these two tensors themselves, so that maps that are kept by an object's id or address come back
+        batch = batch._replace(images=images.clone(), targets=targets.clone(), rows=batch.rows[rows], is_copied=False)
+        seeds = compute_image_seeds(images)
+
+        def make_maps(
+            images: Tensor, targets: Tensor, ids: Tensor = seeds, watch: AbstractContextManager[None] | None = None
+        ) -> Tensor:
+            batch.images.detach_().copy_(images)
+            batch.images.grad = None
+            batch.targets.copy_(targets)
+            return self._call_function(name, batch._replace(ids=ids), watch).clone()
+
+        maps, so = make_maps(images, targets), "so the row is not about maps of single images"
         for row in (1, 0):
-            images = mirrored.clone()
-            images[row] = batch.images[row]
+            others = torch.cat([mirrored, mirrored[1:] if row else images[:1]])
+            others[row] = images[row]
             # the ids, and so the random numbers of the call, stay the same
-            others = self._call_function(name, batch._replace(images=images))
-            if are_equal_up_to_rounding(maps[row : row + 1], others[row : row + 1]):
+            made = make_maps(others, targets)
+            if are_equal_up_to_rounding(maps[row : row + 1], made[row : row + 1]):
                 continue
-            if are_equal_up_to_rounding(maps, self._call_function(name, batch)):
+            if are_equal_up_to_rounding(maps, make_maps(images, targets)):
                 return f"depends on the other images of its batch, {so}; explain each image on its own"
             return f"differs from call to call, {so}; draw all random numbers from `generator`, and keep no state"
         # the last batch has the first image twice, with one target; noise alone may make its two maps differ
-        if not are_equal_up_to_rounding(others[:1], others[2:]):
-            batch = batch._replace(images=images, ids=batch.ids ^ 1)
-            same = are_equal_up_to_rounding(others, self._call_function(name, batch))
-            other_targets = self._call_function(name, batch._replace(targets=1 - targets))
-            if same and (are_equal_up_to_rounding(others, maps) or are_equal_up_to_rounding(others, other_targets)):
+        if not are_equal_up_to_rounding(made[:1], made[2:]):
+            same = are_equal_up_to_rounding(made, make_maps(others, targets, seeds ^ 1))
+            other_targets = make_maps(others, 1 - targets, seeds ^ 1)
+            if same and (are_equal_up_to_rounding(made, maps) or are_equal_up_to_rounding(made, other_targets)):
                 seen = f"depends on the image's place in its batch, or on an earlier batch of this size, {so}"
                 return f"{seen}; explain each image on its own, for the given target, and keep no maps"
-        return ""
+        chosen = partial(make_maps, images, ids=seeds)
+        return CHOSEN_CLASS if is_class_chosen_by_number(chosen, maps, batch.model, images, targets) else ""
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}
@@ -278,6 +297,34 @@ class Explainers:
             made = [compute_importance_maps(with_baseline, model, half_batch, black) for half_batch in halves]
             maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
         return maps
+
+
+def is_class_chosen_by_number(
+    make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor
+) -> bool:
+    """Return whether a function explains a class of a fixed number, such as 0 or a label that it kept, not the target.
+
+    Such maps are the same for other targets, and others once the network's outputs are in another order. Functions that
+    find the predicted class themselves, or explain no class, are not meant. `maps` explain the images for the targets;
+    `make_maps(targets)` makes such maps, also within a context `watch`.
+    """
+    with torch.no_grad():
+        classes = network(images.clone()).shape[1]
+    others = (targets + 1) % classes
+    if not are_equal_up_to_rounding(maps, make_maps(others)):
+        return False
+    return not are_equal_up_to_rounding(maps, make_maps(others, watch=_reorder_classes(network)))
+
+
+@contextmanager
+def _reorder_classes(network: nn.Module) -> Iterator[None]:
+    """Meanwhile, output c of the network, called with images alone, is its output c - 1."""
+    adapt = make_logits_hook(lambda output: extract_logits(output).roll(1, 1))
+    hook = find_own_network(network).register_forward_hook(adapt, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 class _NetworkOfCentredImages(nn.Module):

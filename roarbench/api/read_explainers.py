@@ -103,7 +103,8 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
 
     def explain(batch: ExplainedBatch) -> Tensor:
         generator = torch.Generator().manual_seed(int(batch.ids[0]))
-        maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
+        inputs = (batch.images, batch.targets)
+        maps = call(batch.model, *(part.clone() if batch.is_copied else part for part in inputs), generator)
         if not isinstance(maps, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
         if not maps.ndim:

@@ -1,15 +1,17 @@
-"""torch's settings for the whole process or thread: compute under neutral settings, and restore those found before.
+"""Settings for the whole process or thread: compute under neutral settings, and restore those found before.
 
 Gradients are on, inference mode, autocast and anomaly detection off, the default dtype float32 and the default device
 the CPU. Settings that change results by rounding alone (threads, deterministic algorithms) stay as the caller set them.
 """
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
 import torch
 from torch.nn.modules import module as global_hooks
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
@@ -26,11 +28,12 @@ _AS_FOUND = object()
 _HOOKS = [
     name for name in vars(global_hooks) if name.startswith("_global_") and isinstance(vars(global_hooks)[name], dict)
 ]
+_NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # NumPy's own setting
 _left_guards: list[Any] = []  # a guard that ended would bring back the inference mode that a function left on
 
 
 class _Setting(NamedTuple):
-    title: str  # follows "changed" in an error
+    title: str  # follows "changed" in an error; empty if a change is undone without an error
     read: Callable[[], Any]
     write: Callable[[Any], object]
     neutral: Any = _AS_FOUND
@@ -138,6 +141,11 @@ def _write_global_hooks(contents: dict[str, dict[Any, Any]]) -> None:
         vars(global_hooks)[name].update(hooks)
 
 
+def _write_warning_filters(filters: list[Any]) -> None:
+    warnings.resetwarnings()
+    warnings.filters[:] = filters  # type: ignore[index]
+
+
 _SETTINGS = (
     # modes come first, because they may change what the other functions return
     _Setting(
@@ -160,6 +168,9 @@ _SETTINGS = (
     _Setting("precision and kernels (torch.backends)", _read_backends, _write_backends),
     _Setting("the kernels of attention", _read_attention_kernels, _write_attention_kernels),
     _Setting("the hooks of all modules (torch.nn.modules.module)", _read_global_hooks, _write_global_hooks),
+    # of these, a function that changes them would lose this package's warnings, or make the computation of others fail
+    _Setting("", lambda: list(warnings.filters), _write_warning_filters),
+    _Setting("", np.geterr, lambda state: np.seterr(**state), _NUMPY_ERRORS),
 )
 
 
@@ -168,13 +179,13 @@ def read_settings() -> list[Any]:
 
 
 def restore_settings(before: list[Any]) -> list[str]:
-    """Write the settings that differ from `before`, the result of `read_settings`; return their names."""
+    """Write the settings that differ from `before`, the result of `read_settings`; return their titles."""
     changed = []
     for setting, value in zip(_SETTINGS, before, strict=True):
         if setting.read() != value:
             setting.write(value)
             changed.append(setting.title)
-    return changed
+    return list(filter(None, changed))
 
 
 @contextmanager

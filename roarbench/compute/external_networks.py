@@ -173,7 +173,7 @@ class _LogitsHook:
         if len(arguments) != 1 or options:
             return output
         logits = self.adapt(output)
-        if isinstance(output, Tensor) or not isinstance(logits, Tensor):
+        if not hasattr(output, "logits") or not isinstance(logits, Tensor):
             return logits
         shown: Any = logits.view_as(logits)  # another object: an attribute with the tensor itself would be a cycle
         shown.logits = logits

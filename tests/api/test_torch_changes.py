@@ -4,6 +4,7 @@ import contextlib
 import re
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 import roarbench as rb
 from roarbench.api.torch_patches import TorchFunctions, list_foreign_functions
 from roarbench.compute.networks import StridedProjection, build_network
+from tests.helpers.user_networks import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2
@@ -307,6 +309,10 @@ def subtract_batch_mean(model, images, targets):
     return images - images.mean(0)
 
 
+def divide_by_batch_deviation(model, images, targets):
+    return (images / images.std()).round()
+
+
 def use_batch_statistics(model, images, targets):
     return F.batch_norm(compute_gradient(model, images, targets), None, None, training=True)
 
@@ -339,7 +345,10 @@ def group_by_target(model, images, targets):
 )
 @pytest.mark.parametrize(
     "mine",
-    [subtract_batch_mean, use_batch_statistics, FeaturePermutation, call_captum, sort_by_target, group_by_target],
+    [
+        *(subtract_batch_mean, divide_by_batch_deviation, use_batch_statistics, FeaturePermutation, call_captum),
+        *(sort_by_target, group_by_target),
+    ],
 )
 def test_maps_that_depend_on_other_images_cause_a_warning(networks, mine):
     with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
@@ -361,6 +370,9 @@ def keep_maps_by(read_key):
 
 KEPT_OR_PLACED = {
     "kept by shape": lambda: keep_maps_by(lambda images, targets: images.shape),
+    "kept by id": lambda: keep_maps_by(lambda images, targets: (id(images), len(images))),
+    "kept by id of targets": lambda: keep_maps_by(lambda images, targets: (id(targets), len(targets))),
+    "kept by address": lambda: keep_maps_by(lambda images, targets: (images.data_ptr(), len(images))),
     "kept by targets": lambda: keep_maps_by(lambda images, targets: tuple(targets.tolist())),
     "first labels": lambda: lambda m, x, t: compute_gradient(m, x, torch.arange(len(x)) // 2 % 2),
     "one noise": lambda: lambda m, x, t: torch.rand(x.shape, generator=torch.Generator().manual_seed(0)),
@@ -374,6 +386,65 @@ def test_maps_that_depend_on_place_or_an_earlier_batch_cause_a_warning(networks,
         UserWarning, match="an image's map by mine depends on the image's place .*, or on an earlier batch"
     ):
         rb.own_network_gain(networks, IMAGES, {"mine": KEPT_OR_PLACED[kind]()})
+
+
+class OfFirstCall:
+    """A function that keeps the target of its first call for all later calls."""
+
+    def __call__(self, model, images, targets):
+        self.target = getattr(self, "target", targets[0])
+        return compute_gradient(model, images, self.target.expand(len(images)))
+
+
+def use_logits_of_object(model, images, targets):
+    images = images.clone().requires_grad_()
+    return torch.autograd.grad(model(images).logits[:, 1].sum(), images)[0]
+
+
+CLASS_BY_NUMBER = {
+    "class 0": lambda m, x, t: compute_gradient(m, x, 0 * t),
+    "sorted labels": lambda m, x, t: compute_gradient(m, x, torch.ones(24, dtype=torch.long)[: len(x)]),
+    "first call": OfFirstCall(),
+}
+
+
+@pytest.mark.parametrize("kind", CLASS_BY_NUMBER)
+def test_maps_of_a_class_that_is_not_the_target_cause_a_warning(networks, kind):
+    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
+        rb.own_network_gain(networks, IMAGES, {"mine": CLASS_BY_NUMBER[kind]})
+
+
+def test_maps_of_another_class_of_a_network_with_logits_object_cause_a_warning(networks):
+    wrapped = [WithChangedOutput(network, lambda y: SimpleNamespace(logits=y)) for network in networks]
+    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
+        rb.own_network_gain(wrapped, IMAGES, {"mine": use_logits_of_object})
+
+
+def test_evaluate_warns_of_maps_of_a_class_that_is_not_the_target(tmp_path, monkeypatch):
+    def mine(model, images, targets):
+        warnings.simplefilter("ignore")  # hides no warning about this function
+        return compute_gradient(model, images, 0 * targets)
+
+    monkeypatch.setattr("roarbench.api.evaluate._Evaluation.evaluate_all", lambda *rest: None)
+    suite = rb.load_suite("digits", tmp_path)
+    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
+        rb.evaluate(suite, {"mine": mine}, quiet=True)
+
+
+@pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
+def test_functions_that_ignore_warnings_or_change_numpy_hide_no_fault(networks):
+    def mine(model, images, targets):
+        warnings.filterwarnings("ignore")
+        np.seterr(all="raise")
+        return subtract_batch_mean(model, images, targets)
+
+    before = np.geterr()
+    with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine, "sobel": "sobel"})
+    assert np.geterr() == before
+    with np.errstate(all="raise"):
+        rb.own_network_gain(networks, IMAGES, {"grad": "grad"})
+        assert np.geterr()["under"] == "raise"
 
 
 def smooth(model, images, targets):
@@ -396,6 +467,7 @@ def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
     [
         *(compute_gradient, noise_tunnel, smooth, mark_centre),
         *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
+        *(lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), Saliency),
     ],
 )
 def test_maps_of_single_images_cause_no_warning(networks, mine):
