@@ -285,22 +285,18 @@ class SuiteResults:
             for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
 
-    def find_machine_differences_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
-        """Return the settings that differ between the machines that computed one row, by estimator.
+    def find_machine_settings_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, set[str]]]:
+        """Return the settings of the machines that computed each row, by estimator.
 
-        Such a row is valid, because results differ less between machines than between seeds. Results without recorded
-        settings are taken as equal.
+        Rows of several machines are valid, because results differ less between machines than between seeds. Results
+        without recorded settings are taken as equal.
         """
-        values: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        values: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name, curve in self.list_curves(protocol, unit, ""):
             for result in curve:
                 for setting, value in result.provenance.rounding_settings.items():
                     values[name][setting].add(value)
-        differing = {
-            name: {setting: sorted(seen) for setting, seen in settings.items() if len(seen) > 1}
-            for name, settings in values.items()
-        }
-        return {name: settings for name, settings in differing.items() if settings}
+        return values
 
     def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.

@@ -35,6 +35,7 @@ from roarbench.plan.suites import parse_suite
 from roarbench.plan.toml_table import format_toml
 
 _MOST_VALUES_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
+_SMALLEST_SPREAD = 0.05  # smallest range of test values, as a share of that of the training images
 _FEWEST_IMAGES = 2  # one image gave an interval of width 0
 _COMPARED_IMAGES = 512  # test images whose predictions are compared before and after quantisation to 256 steps
 _MOST_CHANGED_CLASSES = 0.01  # share of these images whose predicted class may change without a warning
@@ -176,6 +177,10 @@ def _check_values_and_predictions(
             percent = format_percent_number(share)
             seen = f"{percent} % of the values of test images lie outside the range of training images"
             raise CallerError(f"{seen}; normalise both alike, or write x_test.clip(LOW, HIGH)")
+        spread = (data.images.amax((0, 2, 3)) - data.images.amin((0, 2, 3))) / (high - low).flatten()
+        if split is Split.TEST and float(spread.max()) < _SMALLEST_SPREAD:
+            percent = format_percent_number(float(spread.max()))
+            raise CallerError(f"test images span {percent} % of the range of training images; normalise both alike")
         if outside.any():
             seen = f"{int(outside.sum())} values of {split} images are far from all others"
             lowest, highest = (end.round(2).tolist() for end in value_range)

@@ -20,6 +20,7 @@ from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_spl
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import is_left_out
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
+from roarbench.datasets.tabular import parse_numbers
 from roarbench.datasets.unsupported_files import describe_unread_archives
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
@@ -200,14 +201,27 @@ def _are_same_classes(folders: Mapping[str, str], labels: Mapping[str, str], pat
 
 
 def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
-    """Yield a line for label files that divide images into other classes than the folders that name the classes."""
+    """Yield a line for label files that give other classes than the folders, or give them each other's names."""
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
-        if labels.usual and common and not _are_same_classes(class_of, labels.labels, common):
-            seen = f"{_name_files(labels)} gives other classes to {format_count(len(common), 'image')}"
+        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
+        if common and not _are_same_classes(class_of, labels.labels, common):
+            seen = f"gives other classes to {format_count(len(common), 'image')}"
+        if labels.usual and seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
-            yield f"warning: classes are the folders' names, but {seen}; {remedy}"
+            yield f"warning: classes are the folders' names, but {_name_files(labels)} {seen}; {remedy}"
+
+
+def _describe_other_order(labels: Mapping[str, str]) -> str:
+    """Describe labels, by folder, that are names of other folders, or numbers in another order; else an empty string.
+
+    A network that was trained with such numbers has its outputs in another order than the folders.
+    """
+    numbers = parse_numbers([labels[folder] for folder in sorted(labels)])
+    is_other_order = numbers != sorted(numbers) and not parse_numbers([*labels])
+    pairs = [pair for pair in labels.items() if pair[0] != pair[1] and (pair[1] in labels or is_other_order)]
+    return f"labels the images of the folder '{pairs[0][0]}' '{pairs[0][1]}'" if pairs else ""
 
 
 def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> _Choice:

@@ -77,6 +77,9 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         if not tables and not has_image_files:
             refuse_folder_without_images(folder.resolve(), files, tabular.CSV_SUFFIXES)
         in_tables = any(map(has_image_column, tables)) or tables and not has_image_files
+        if tables and has_image_files:
+            read, unread = ("parquet", "image") if in_tables else ("image", "parquet")
+            warn(f"warning: {folder.name}: only {read} files are read, {unread} files beside them are not")
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
@@ -105,6 +108,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         listed = list_some([f"'{name}'" for name in table.column_names])
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     _refuse_images_in_table(table, path)
+    tabular.refuse_points_of_thousands(table, path)
     label = table_columns.find_label_column(table, path)
     table = tabular.keep_classes_as_text(table, label, path)
     columns = table_columns.sort_columns(table, label)
@@ -115,7 +119,11 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for name in table_columns.find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
-    if label.lower() not in table_columns.LABEL_COLUMN_NAMES:
+    usual_columns = [name for name in table.column_names if name.strip().lower() in table_columns.LABEL_COLUMN_NAMES]
+    if others := [f"'{name}'" for name in usual_columns if name != label]:
+        seen = f"column '{label}' has the classes, but {list_some(others)} could have them by name"
+        warn(f"warning: {path.name}: {seen}; rename the column of classes to 'label', and leave out copies of it")
+    if not usual_columns:
         seen = "no column has a usual name of a class column; the only column of text, or else the last, is taken"
         usual = table_columns.LABEL_COLUMN_NAMES[0]
         warn(f"{path.name}: {seen}: '{label}'; if another has the classes, rename it to '{usual}'")
@@ -250,6 +258,8 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
+    if unused := [f"'{name}'" for name in files if name not in (train, test)]:
+        warn(f"not used: the images of {list_some(unused)}")
     names = dict.fromkeys(_SHARD_DIGITS.sub("", file.stem) for file in files[train])
     if not pairs and len(names) > 1:
         seen = f"the files {list_some([repr(name) for name in names])} are taken for one split"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ _QUOTED = re.compile(rb'"[^"]*"')
 # numbers in groups of three digits; either mark may be the decimal mark
 _GROUPED = r"\d{1,3}(\.\d{3})+(,\d+)?|\d{1,3}(,\d{3})+(\.\d+)?"
 _WITH_COMMA_OR_GROUPS = rf"^\s*[-+]?({_GROUPED}|\d+([.,]\d+)?)([eE][-+]?\d+)?\s*$"
+_THOUSANDS = r"^[-+]?[1-9]\d{0,2}\.\d{3}$"
 _PLAIN_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|0[xX][0-9a-fA-F]+")
 MIN_ROWS_PER_CLASS = 2  # one for training and one for testing
 
@@ -88,12 +90,37 @@ def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:
     """
     if not path.name.lower().endswith(CSV_SUFFIXES):
         return table
-    as_text = pa.csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
-    texts = pa.csv.read_csv(path, parse_options=_make_parse_options(path), convert_options=as_text)[name]
+    texts = _read_as_text(path, [name])[name]
     if has_number_type(table[name].type):
         texts = pc.utf8_trim_whitespace(texts)
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     return table.set_column(table.column_names.index(name), name, texts)
+
+
+def _read_as_text(path: Path, names: list[str]) -> pa.Table:
+    as_text = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+    return pa.csv.read_csv(path, parse_options=_make_parse_options(path), convert_options=as_text)
+
+
+def refuse_points_of_thousands(table: pa.Table, path: Path) -> None:
+    """Raise DataError if points group the thousands in a column of a CSV file: 1.200 beside 850.
+
+    Each number with a point has three digits behind the point, of which one is a zero at the end, and others have none.
+    """
+    floats = [name for name in table.column_names if pa.types.is_floating(table[name].type)]
+    texts = _read_as_text(path, floats) if floats and path.name.lower().endswith(CSV_SUFFIXES) else table.select([])
+    for name in texts.column_names:
+        values = pc.utf8_trim_whitespace(texts[name])
+        pointed = values.filter(pc.match_substring(values, "."))
+        has_zero = pc.any(pc.ends_with(pointed, "0")).as_py()
+        has_others = pc.any(pc.match_substring_regex(values, r"^[-+]?\d+$")).as_py()
+        if has_zero and has_others and pc.all(pc.match_substring_regex(pointed, _THOUSANDS)).as_py():
+            _refuse_marks(name, "separators of thousands", pointed[0].as_py(), path)
+
+
+def _refuse_marks(name: str, marks: str, seen: str, path: Path) -> NoReturn:
+    where = f"{path.name}: column '{name}' has {marks}, such as '{seen}'"
+    raise DataError(f"{where}; save the file with decimal points (1.5) and without separators of thousands")
 
 
 def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
@@ -126,8 +153,7 @@ def _check_decimal_points(table: pa.Table, path: Path) -> None:
         seen = next((text for text in values.to_pylist() if numbers and text and _is_not_plain(text)), "")
         if seen:
             marks = "decimal commas" if "," in seen and "." not in seen else "separators of thousands"
-            where = f"{path.name}: column '{name}' has {marks}, such as '{seen}'"
-            raise DataError(f"{where}; save the file with decimal points (1.5) and without separators of thousands")
+            _refuse_marks(name, marks, seen, path)
 
 
 def _is_not_plain(text: str) -> bool:

@@ -150,6 +150,10 @@ def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names
         return replace(record, classes=classes)
     for split in Split:
         _check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
+    if len(untrained := np.setdiff1d(test, train)) and not record.test_only:
+        seen = f"test images have the class {untrained[0]}, which no training image has"
+        remedy = "give it training images, or name no training images if no protocol trains networks"
+        raise DataError(f"{seen}; {remedy}")
     return record
 
 

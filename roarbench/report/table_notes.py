@@ -176,16 +176,18 @@ def _describe_unknown_ties(table: SuiteTable) -> str:
 
 
 def _describe_several_machines(table: SuiteTable) -> str:
-    differences = table.suite_results.find_machine_differences_by_row(table.board.protocol, table.unit)
-    shown = [row.estimator for row in table.board.rows if row.estimator in differences]
+    by_row = table.suite_results.find_machine_settings_by_row(table.board.protocol, table.unit)
+    shown = {row.estimator: by_row[row.estimator] for row in table.board.rows if row.estimator in by_row}
     values_by_setting = defaultdict[str, set[str]](set)
-    for name in shown:
-        for setting, values in differences[name].items():
-            values_by_setting[setting] |= set(values)
-    if not values_by_setting:
+    for settings in shown.values():
+        for setting, values in settings.items():
+            values_by_setting[setting] |= values
+    differ = [f"{name} {' or '.join(sorted(values))}" for name, values in values_by_setting.items() if len(values) > 1]
+    if not differ:
         return ""
-    differ = "; ".join(f"{setting} {' or '.join(sorted(values))}" for setting, values in values_by_setting.items())
-    return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
+    mixed = [name for name, settings in shown.items() if any(len(values) > 1 for values in settings.values())]
+    runs = f"the runs of one row ({list_some(mixed)})" if mixed else "these rows"
+    return f"Different machines or versions computed {runs}: {'; '.join(differ)}."
 
 
 def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:

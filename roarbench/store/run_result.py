@@ -60,7 +60,10 @@ def parse_provenance(code_version: str, versions: str, hardware: str) -> Provena
     return provenance
 
 
-_USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
+_USUAL_NAMES = {
+    **{"device": "device", "precision": "precision", "cpu": "processor", "torch": "torch", "cuda": "CUDA"},
+    "cudnn": "cuDNN",
+}
 
 
 @lru_cache(1000)  # most results of a store have the same values

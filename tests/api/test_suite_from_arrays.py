@@ -291,6 +291,8 @@ def test_from_arrays_clips_outlier_pixels(tmp_path, inline, hot, capsys):
 def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys):
     with pytest.raises(roarbench.CallerError, match=r"50\.4 % of the values of test images lie outside .*clip"):
         make_array_suite(tmp_path, test=(2 * IMAGES, LABELS))
+    with pytest.raises(roarbench.CallerError, match=r"test images span 0\.4 % of the range of training images; n"):
+        make_array_suite(tmp_path, test=(IMAGES / 255, LABELS))
     whole = 1e-3 * IMAGES
     whole[:, :, 0, 0] = 1000.0  # the same pixel in all images is no outlier, so all other values share one step
 

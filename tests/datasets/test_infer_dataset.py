@@ -148,6 +148,29 @@ def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, li
     assert 'if the file is right, write labels = ["labels.csv"] under [data]' in said
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (("y", "x"), "labels the images of the folder 'x' 'y'; if the file is right"),
+        (("1", "0"), "labels the images of the folder 'x' '1'"),
+        (("0", "1"), ""),
+        (("zebra", "ant"), ""),  # other names of the same classes
+    ],
+)
+def test_infer_dataset_warns_of_label_file_that_exchanges_names_of_folders(tmp_path, labels, said):
+    """The classes are the same, but a network that was trained by the file has its outputs in another order."""
+    rows = ["name,label\n"]
+    for folder, label in zip("xy", labels, strict=True):
+        (tmp_path / "set" / folder).mkdir(parents=True)
+        for number in range(8):
+            shade = (30 * number, 9, 40 + 100 * (folder == "x"))
+            Image.new("RGB", (8, 8), shade).save(tmp_path / "set" / folder / f"{folder}{number}.png")
+            rows.append(f"{folder}{number}.png,{label}\n")
+    (tmp_path / "set" / "labels.csv").write_text("".join(rows))
+    warned = infer_with_messages(tmp_path / "set")[1]
+    assert said in warned and ("but 'labels.csv'" in warned) == bool(said)
+
+
 def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
@@ -289,8 +312,11 @@ def test_hub_copy_with_several_configurations_is_rejected(tmp_path):
 def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path):
     for name, labels in (("Train", [0, 1, 0, 1]), ("Test", [0, 1])):
         write_parquet_split(tmp_path / "set" / name, labels, "data")
-    record, _ = infer_with_messages(tmp_path / "set")
-    assert (record.train_images, record.test_images) == (4, 2)
+        write_parquet_split(tmp_path / "three", labels, name.lower())
+    write_parquet_split(tmp_path / "three", [1], "validation")
+    record, said = infer_with_messages(tmp_path / "set")
+    assert (record.train_images, record.test_images) == (4, 2) and "not used" not in said
+    assert "not used: the images of 'validation'" in infer_with_messages(tmp_path / "three")[1]
     write_parquet_split(tmp_path / "only", [0, 1], "test")
     assert_inference_fails(tmp_path / "only", "has the splits test, but no training split; name training files train-")
 
@@ -373,7 +399,11 @@ def test_infer_dataset_rejects_mixed_label_types_across_files(tmp_path):
 def test_infer_dataset_ignores_parquet_file_without_images(tmp_path):
     write_pictures(tmp_path / "set")
     pq.write_table(pa.table({"file": ["a"], "width": [3]}), tmp_path / "set" / "statistics.parquet")
-    assert infer_with_messages(tmp_path / "set")[0].own == FOLDERS
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.own == FOLDERS and "only image files are read, parquet files beside" in said
+    write_parquet_split(tmp_path / "set", [0, 1] * 4)
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.own == PARQUET and "only parquet files are read, image files beside" in said
 
 
 def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):

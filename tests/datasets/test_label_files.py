@@ -373,6 +373,8 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
     table = "\n".join(["file,label", *(f"IMG_{n}.PNG,{'ab'[n % 2]}" for n in range(20))])
     with pytest.raises(DataError, match=r"\(first row: 'IMG_0.PNG', 'a'\), but none names an image such as '"):
         write_flat_images(tmp_path, table)
+    with pytest.raises(DataError, match="write as many zeros before numbers as the files' names have"):
+        write_flat_images(tmp_path, "\n".join(["id,label", *(f"00{n},{'ab'[n % 2]}" for n in range(20))]))
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ def test_index_with_usual_name_may_be_the_class(tmp_path):
         ('"1,234.5"', "column 'b' has separators of thousands, such as '1,234.5'"),
         ('"1,234,567"', "such as '1,234,567'"),
         ("1.234.567", "column 'b' has separators of thousands, such as '1.234.567'"),
+        ("1.230", "column 'b' has separators of thousands, such as '1.230'"),  # beside 7
     ],
 )
 def test_numbers_with_commas_or_groups_are_refused(tmp_path, cell, said):
@@ -261,6 +262,13 @@ def test_parquet_file_of_images_names_its_folder(tmp_path):
         infer(tmp_path / "train.parquet")
 
 
+@pytest.mark.parametrize(("cell", "other"), [("1.230", "7.000"), ("0.230", "7"), ("1.235", "7"), ("1.230", "7.5")])
+def test_numbers_of_three_decimals_are_read(tmp_path, cell, other):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,label\n" + f"1,{cell},x\n2,{other},y\n" * 4)
+    assert infer(path)[0].channels == 2
+
+
 def write_rows(path, header, row, count=60):
     path.write_text("".join([header + "\n", *(row(number) + "\n" for number in range(count))]))
     return path
@@ -303,6 +311,28 @@ def test_column_that_copies_the_class_is_named(tmp_path, code, warned):
 def test_column_of_one_hot_classes_is_named(tmp_path):
     path = write_rows(tmp_path / "rows.csv", "is_b,a,label", lambda n: f"{int(n % 3 == 1)},{n % 13},{'abc'[n % 3]}")
     assert ": column 'is_b'; if it is a copy of the class" in infer(path)[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "warned"),
+    [
+        (lambda n: f"{n % 7},{int(n % 3 == 0)},{int(n % 3 == 1)},{int(n % 3 == 2)}", True),
+        (lambda n: f"{n % 2},{n % 3 == 0},{n % 3 == 1},{n % 3 == 2}", True),
+        (lambda n: f"{n % 7},{int(n % 3 == 0)},{int(n % 3 == 1)},{n % 2}", False),  # a feature of three categories
+    ],
+)
+def test_class_column_that_is_one_of_one_hot_columns_is_named(tmp_path, row, warned):
+    """Without a usual name, the last column is taken."""
+    path = write_rows(tmp_path / "rows.csv", "a,cat,dog,cow", row)
+    said = "one of the columns 'cat', 'dog' and the class column is 1 in each row, as in one-hot classes"
+    assert (said in infer(path)[1]) == warned
+
+
+def test_several_columns_with_usual_names_of_classes_are_named(tmp_path):
+    path = write_rows(tmp_path / "rows.csv", "a,b,category,target", lambda n: f"{n % 7},{n % 5},{n % 3},{n % 2}")
+    assert "column 'target' has the classes, but 'category' could have them by name" in infer(path)[1]
+    path.write_text(path.read_text().replace("category,target", "c, Label"))
+    assert "by name" not in infer(path)[1] and "usual name" not in infer(path)[1]
 
 
 @pytest.mark.parametrize("name", ["fold", "kfold", "cv_fold", "split"])

@@ -216,6 +216,9 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
     ):
         with pytest.raises(DataError, match=said):
             make_own_record(tmp_path / "tables", **asked, **changes, share=0.3)
+    write_rows(tmp_path / "tables" / ONE_FILE.format("test"), tiny_images("test"), [0, 3, 4, 9, 0, 3])
+    with pytest.raises(DataError, match="^test images have the class 4, which no training image has; give it training"):
+        make_own_record(tmp_path / "tables", **asked | {"test_split": "test"}, **NUMBERED)
     write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), list(map(str, labels)))
     with pytest.raises(DataError, match="not whole numbers, but classes is 10; expected the numbers of the network's"):
         make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)

@@ -128,16 +128,22 @@ def test_table_notes_name_rows_from_different_machines(whole):
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
 
     def made_but(*where):
-        """Make ROAR's table where the run of this estimator and seed was computed on a GPU."""
+        """Make ROAR's table where the runs of this estimator, or one of them by its seed, were computed on a GPU."""
         rows = {}
         for at, row in whole.results.items():
-            machine = card if (at.cell.estimator, at.seed) == where else epyc
-            rows[at] = replace(row, provenance=Provenance("0", {}, machine))
+            is_other = (at.cell.estimator, at.seed)[: len(where)] == where
+            versions = {"torch": "2.11.0" if is_other else "2.13.0"}
+            provenance = Provenance("0", versions, card if is_other else epyc)
+            # every curve includes the untouched images
+            is_unknown = len(where) == 1 and at.cell.estimator == CLEAN
+            rows[at] = replace(row, provenance=Provenance("0", {}, {}) if is_unknown else provenance)
         return make_table(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
-    said = "Different machines computed the runs of one row (grad): device H200 or cpu; precision bf16 or float32."
+    said = "Different machines or versions computed the runs of one row (grad): device H200 or cpu; precision bf16 or "
     assert said in write_all_notes(made_but("grad", 1))
-    every = made_but("none", 0)  # every curve includes the untouched images
+    notes = write_all_notes(made_but("grad"))
+    assert "versions computed these rows: device H200 or cpu; " in notes and "; torch 2.11.0 or 2.13.0." in notes
+    every = made_but(CLEAN, 0)
     assert "(random, grad, var-grad): device" in write_all_notes(every)
     assert "machines" not in write_all_notes(made_but("sobel", 0))  # Sobel has no row in this table
 
