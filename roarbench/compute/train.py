@@ -257,7 +257,8 @@ class Training:
         return torch.stack([self._add_gradients_of_one_pass(*pair) for pair in pairs]).sum()
 
     def _add_gradients_of_one_pass(self, images: Tensor, labels: Tensor) -> Tensor:
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
+        # within a context of the caller the cache would keep the weights of the first step
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16, cache_enabled=False):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batches.size)
