@@ -133,7 +133,7 @@ def label_curve_ends(
         axes.plot([t, label_x], [accuracy, height], color=colour, linewidth=0.7, alpha=0.8, clip_on=False)
         axes.plot([label_x], [height], color=colour, marker=marker, markersize=4.2, markerfacecolor=face, clip_on=False)
         axes.annotate(
-            name,
+            format_id_with_samples(name),
             (label_x, height),
             xytext=(6, 0),
             textcoords="offset points",

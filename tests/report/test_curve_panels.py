@@ -94,6 +94,8 @@ def test_make_figure_draws_bands_with_gaps_for_missing_points():
     with pytest.raises(CallerError, match="nothing to draw"):
         make_figure(make_chart_of(make_curve("grad", missing=range(6))))
     assert len(make_figure(make_chart_of(make_curve("grad"), make_curve("ig", missing=range(6)))).axes) == 1
+    (axes,) = make_figure(make_chart_of(make_curve("search"))).axes
+    assert [text.get_text() for text in axes.texts] == ["search(passes=32)"]  # as in tables
 
 
 @pytest.mark.slow
