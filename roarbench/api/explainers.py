@@ -51,9 +51,9 @@ class ExplainedBatch(NamedTuple):
 
     def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
         """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
-        tensors = (self.images, self.targets, self.rows, self.ids)
+        names = ("images", "targets", "rows", "ids")
         parts = split_into_batches(self.images)
-        return [ExplainedBatch(self.number, self.model, *(tensor[part] for tensor in tensors)) for part in parts]
+        return [self._replace(**{name: getattr(self, name)[part] for name in names}) for part in parts]
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:

@@ -101,7 +101,8 @@ def _reset_copy(model: nn.Module, seed: int, own_layers_last: bool) -> nn.Module
 
 
 def _list_buffers_changed_by_training(model: nn.Module, images: Tensor) -> list[str]:
-    copy = deepcopy(model).train()
+    copy = deepcopy(model)
+    copy.train()  # the user's method may return nothing
     before = {key: value.clone() for key, value in copy.named_buffers()}
     # a network that cannot run in training mode is reported when it is trained
     with suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):

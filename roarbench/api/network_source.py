@@ -187,7 +187,14 @@ def make_network_with_source(
             source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
-            load_state_and_check_logits(wrapped, network.build_untrained(few), few)
+            untrained = network.build_untrained(few)
+        except CallerError as error:
+            if builder or " of network.py raised" not in str(error):
+                raise
+            seen = f"the network's structure cannot be written ({fit_on_one_line(str(error).partition(';')[0], 200)})"
+            raise CallerError(f"{seen}; {_REMEDY}") from None
+        try:
+            load_state_and_check_logits(wrapped, untrained, few)
         except RuntimeError as error:  # weights do not fit
             made_by = "the function network=" if callable(builder) else builder or "its file"
             seen = f"{made_by} builds a different network ({fit_on_one_line(str(error), 160)})"

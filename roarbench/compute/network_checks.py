@@ -21,7 +21,6 @@ from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 
 _NETWORK = "the network"
-_GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
 # of the differences of logits with which a gradient is compared
 _STEP = 1e-4  # the length of the step, on the scale of the images
@@ -41,13 +40,16 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     Returns:
         One-line warnings, for example that the network seems to return probabilities instead of logits.
     """
-    copied, generators = images.clone(), _read_generator_states(model)
+    copied = images.clone()
     logits = compute_checked_logits(model, copied, name)
-    draws = _read_generator_states(model) != generators
     if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
-    if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
+    # before the second call, because a generator that each call seeds anew has the same state after each
+    generators = _read_generator_states(model)
+    again = compute_checked_logits(model, images.clone(), name)
+    draws = _read_generator_states(model) != generators
+    if not are_logits_equal(logits, again):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
         if kept := _list_tensors_changed_by_call(model, images):
@@ -61,10 +63,15 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     return [*_list_warnings(logits, name), *[drawn] * draws]
 
 
-def _read_generator_states(model: nn.Module) -> tuple[Any, bytes]:
+def _read_generator_states(model: nn.Module) -> list[Any]:
     """Return the states of the global random generators, and of those that are attributes of a network's modules."""
-    held = [value for module in model.modules() for value in vars(module).values()]
-    return read_global_generator_states(), pickle.dumps([value for value in held if isinstance(value, _GENERATORS)])
+    states: list[Any] = [read_global_generator_states()]
+    for value in (value for module in model.modules() for value in vars(module).values()):
+        if isinstance(value, torch.Generator):  # its pickles differ
+            states.append(value.get_state().numpy().tobytes())
+        elif isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
+            states.append(pickle.dumps(value))
+    return states
 
 
 @torch.no_grad()

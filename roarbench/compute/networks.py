@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from roarbench.common.errors import CallerError
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
 from roarbench.compute.truncated_normal import use_own_truncated_normal
@@ -103,7 +104,10 @@ def build_network(
     for module in model.modules():
         if _needs_strided_projection(module):
             module.__class__ = StridedProjection
-    return model.train()
+    if model.train() is not model:  # calls such as `model.eval()` are chained
+        seen = f"{type(model).__name__}.train() does not return the network"
+        raise CallerError(f"{seen}; end the method with `return self`, as that of torch")
+    return model
 
 
 def set_batch_norm_scales_to_one(model: nn.Module) -> nn.Module:

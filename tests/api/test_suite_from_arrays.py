@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import roarbench
 from roarbench.api.network_source import write_network_structure
@@ -141,6 +142,33 @@ def test_from_arrays_names_attribute_that_cannot_be_copied(tmp_path):
     model[1].shift = model[1].layer.weight.sum() * 0.1
     with pytest.raises(roarbench.CallerError, match=r"its attribute '1.shift' is a tensor computed with a gradient"):
         make_array_suite(tmp_path, model)
+
+
+def make_pruned_convnet():
+    model = make_convnet(2)
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    return model
+
+
+def test_from_arrays_names_networks_whose_weights_a_hook_computes(tmp_path):
+    model = make_pruned_convnet()
+    with pytest.raises(roarbench.CallerError, match=r"network's structure cannot be written .*; pass network=, a func"):
+        make_array_suite(tmp_path, model)
+    suite = make_array_suite(tmp_path, model, network=make_pruned_convnet)
+    torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))
+
+
+def test_from_arrays_names_networks_whose_train_returns_nothing(tmp_path):
+    class Frozen(nn.Sequential):
+        def train(self, mode=True):
+            super().train(mode)
+            self[0].eval()
+
+    network = Frozen(*make_convnet(2))
+    for protocols in (["morf"], ["roar"]):
+        with pytest.raises(roarbench.CallerError, match=r"Frozen.train\(\) does not return the network"):
+            make_array_suite(tmp_path, network, protocols=protocols)
+    assert network.training
 
 
 FILE = """

@@ -105,6 +105,12 @@ def test_networks_that_draw_from_a_generator_of_their_own_cause_a_warning(own, d
     ]
 
 
+def test_networks_that_seed_each_call_alike_cause_no_warning():
+    network = make_network(lambda x: x + torch.rand(x.shape[1:], generator=network.own.manual_seed(0)))
+    network.own = torch.Generator().manual_seed(1)
+    assert check_network_outputs(network, IMAGES) == []
+
+
 @pytest.mark.parametrize("logit", [-1e4, -1e9, torch.finfo(torch.float32).min])
 def test_logits_of_unused_classes_hide_no_fault(logit):
     """Many heads give classes that the data lack a very small logit, which is not the scale of the other logits."""
