@@ -57,6 +57,8 @@ class Quantities:
     within: Floats
     trainings: Floats  # (k, 2): variance from training runs, and the part of it from the finite number of images
     pooling: Pooling = Pooling()
+    # (k, k): noise of single images that the variances between networks contain, if it was measured and not pooled
+    noise: Floats | float = 0.0
 
     @classmethod
     def from_images(
@@ -70,13 +72,8 @@ class Quantities:
 
     @cached_property
     def images(self) -> Floats:
-        """Return the covariance from the choice of test images, (k, k)."""
-        images = self.image_count
-        if images < 2:
-            return np.zeros((len(self.units), len(self.units)))
-        totals = self.sums.sum(1, dtype=np.float64)
-        moments = images * compute_second_moments(self.sums) - np.outer(totals, totals)
-        return moments * np.outer(self.units, self.units) / images**2 / (images - 1)
+        """Return the covariance from the choice of test images, (k, k), without the measured `noise`."""
+        return compute_covariance_of_means(self.sums, self.units) - self.noise
 
     def get(self, key: Hashable) -> "Contrast | None":
         return self[key] if key in self.index else None
@@ -303,6 +300,16 @@ def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weig
     )
 
 
+def compute_covariance_of_means(sums: NDArray[Any], units: Floats) -> Floats:
+    """Compute the covariance, (k, k), of the means over images of `sums`, (k, images), in `units`, (k,)."""
+    count, images = sums.shape
+    if images < 2:
+        return np.zeros((count, count))
+    totals = sums.sum(1, dtype=np.float64)
+    moments = images * compute_second_moments(sums) - np.outer(totals, totals)
+    return np.asarray(moments * np.outer(units, units) / images**2 / (images - 1))
+
+
 def measure_means(values: Floats) -> list[Contrast]:
     """Return the mean over images of each row of `values`, (rows, images), as numbers that vary with images alone."""
     means = values.mean(1)
@@ -343,6 +350,7 @@ def join_quantities(first: Quantities, second: Quantities) -> Quantities:
         within=_join_blocks(first.within, second.within),
         trainings=np.concatenate([part.trainings for part in parts]),
         pooling=Pooling(*map(min, first.pooling, second.pooling)),  # known at least as well as the variances of both
+        noise=_join_blocks(*(part.noise + np.zeros((len(part.units), len(part.units))) for part in parts)),
     )
 
 

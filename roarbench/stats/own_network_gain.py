@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.contrasts import Contrast, Pooling, Quantities
+from roarbench.stats.contrasts import Contrast, Pooling, Quantities, compute_covariance_of_means
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
@@ -120,12 +120,10 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
             raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {bits.shape}")
     if not unchanged:
         return {}
-    sums = zip(*(_sum_interactions(bits, order) for bits in unchanged.values()), strict=True)
-    by_image, by_network = map(np.array, sums)  # (rows, levels, images) and (rows, levels, networks)
-    _, levels, networks = by_network.shape
-    gains = _measure(unchanged, by_image.sum(1), by_network.sum(1), levels)
-    at_levels = list(product(unchanged, range(levels)))
-    each = _measure(at_levels, np.concatenate(by_image), np.concatenate(by_network), 1)
+    sums = np.array([_sum_interactions(bits, order) for bits in unchanged.values()])
+    rows, levels, networks, images = sums.shape
+    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), levels)
+    each = _measure(list(product(unchanged, range(levels))), sums.reshape(rows * levels, networks, images), 1)
     return {
         name: OwnNetworkGain(gains[name], tuple(each[name, level] for level in range(levels)), bits)
         for name, bits in unchanged.items()
@@ -187,38 +185,47 @@ def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | 
     return OwnNetworkVerdict.EXPLAINS if beside_search.long_enough else OwnNetworkVerdict.ABOVE_SHORTER
 
 
-def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Sum (a_ij + a_ji - a_ii - a_jj) over pairs of networks i < j, for LeRF with the other sign; whole numbers.
+def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> NDArray[np.int16]:
+    """Sum (a_ij + a_ji - a_ii - a_jj) over the pairs of each network i, for LeRF with the other sign.
 
-    The sums are over all pairs, (levels, images), and over images and the pairs of each network, (levels, networks).
+    The sums are whole numbers, (levels, networks, images).
     """
     networks, sign = len(unchanged), 1 if order is Order.MORF else -1
     kept = unchanged.view(np.int8)
-    own = kept[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
-    pairs = kept.sum((0, 1), dtype=np.int32) - np.int32(networks) * own.sum(0, dtype=np.int32)
-    counts = np.bitwise_count(np.packbits(unchanged, axis=3)).sum(3, dtype=np.int64)
-    own_counts = counts[np.arange(networks), np.arange(networks)]  # (networks, levels)
-    # over the other networks of each network: its map elsewhere, other maps on it, its own twice, and theirs
-    each = counts.sum(1) + counts.sum(0) - networks * own_counts - own_counts.sum(0)
-    return sign * pairs, sign * each.T
+    own = kept[np.arange(networks), np.arange(networks)].astype(np.int16)  # (networks, levels, images)
+    either = kept.sum(1, dtype=np.int16) + kept.sum(0, dtype=np.int16)
+    return np.asarray(sign * (either - networks * own - own.sum(0))).swapaxes(0, 1)
 
 
-def _measure(keys: Collection[Any], by_image: NDArray[Any], by_network: NDArray[Any], levels: int) -> Quantities:
-    """Measure gains in points from sums over this number of levels, (keys, images) and (keys, networks)."""
-    networks, images, totals = by_network.shape[1], by_image.shape[1], by_image.sum(1, dtype=np.int64)
+def _measure(keys: Collection[Any], sums: NDArray[np.int16], levels: int) -> Quantities:
+    """Measure gains in points from each network's sums over its pairs and this number of levels.
+
+    The deviations of networks contain noise of single images: their interaction with images in a two-way analysis of
+    variance. The images' part has this noise, too, so it is subtracted there (Owen 2007; McCullagh 2000).
+
+    Args:
+        keys: Names of the gains, k of them.
+        sums: Whole numbers, (k, networks, images).
+        levels: Number of levels over which `sums` are taken.
+    """
+    _, networks, images = sums.shape
+    by_image = sums.sum(1, dtype=np.int32) // 2  # each pair is in the sums of two networks
+    by_network = sums.sum(2, dtype=np.int64)
     # each pair of networks has 4 predictions of an image, which count half
     unit = Fraction(100, networks * (networks - 1) * levels)
-    exact = [unit * Fraction(total, images) for total in totals.tolist()]
+    exact = [unit * Fraction(total, images) for total in by_image.sum(1, dtype=np.int64).tolist()]
     # a network's deviation: (R - 1) times the mean over all pairs minus the mean over the pairs without it
-    rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
-    deviations = (networks - 1) * (float(unit) * totals[:, None] - 50 * rest / levels) / images
+    step = 100 / (networks * (networks - 2) * levels)
+    deviations = networks * sums.swapaxes(0, 1).astype(np.int32) - 2 * by_image  # (networks, k, images)
+    noise = [compute_covariance_of_means(part, np.full(len(keys), step)) for part in deviations]
     index, units = {key: number for number, key in enumerate(keys)}, np.full(len(keys), float(unit))
     return replace(
         Quantities.from_images(index, exact, by_image, units),
-        networks=deviations,
+        networks=step * (networks * by_network - by_network.sum(1, keepdims=True)) / images,
         network_names=tuple(map(str, range(networks))),
         depends=np.ones(len(keys), np.bool_),
         pooling=Pooling(prior_freedom=0.0),
+        noise=np.add.reduce(noise) / (networks * (networks - 1)),
     )
 
 

@@ -124,6 +124,12 @@ def list_rows_of_all_networks(judges: SuiteJudges, protocol: Protocol, unit: Uni
         jackknife = (networks - 1) / networks * float(((np.array(without) - np.mean(without)) ** 2).sum())
         unit_of_row = 100 / (2 * len(pairs) * levels)
         variance = float(np.var(influences, ddof=1)) / influences.size * unit_of_row**2
+        # the jackknife's noise of single images: the interaction of images and networks
+        table = np.array([sum(v for pair, v in pairs.items() if n not in pair) for n in range(networks)], np.float64)
+        table /= (networks - 1) * (networks - 2) / 2
+        residuals = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+        noise = (networks - 1) / networks * float((residuals**2).sum()) / (influences.size - 1) / influences.size
+        variance = max(0.0, variance - noise * (50 / levels) ** 2)
         others = ((jackknife * (50 / levels) ** 2, networks - 1.0),)
         assert estimate.high is not None and estimate.value is not None
         if estimate.high == estimate.value:

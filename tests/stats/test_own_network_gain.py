@@ -100,22 +100,48 @@ def test_differences_of_rows_are_paired_by_images_and_networks() -> None:
     rows["two"][:, :, :, :30] = rows["one"][:, :, :, :30]
     gains = compute_own_network_gains(rows, Order.MORF)
     difference = gains["one"].gain.subtract(gains["two"].gain)
-    by_image = np.array([[compute_gain_by_loops(kept[..., [x]]) for x in range(60)] for kept in rows.values()])
-    apart = by_image[0] - by_image[1]
+    apart, jackknife, noise = measure_by_loops(*rows.values())
     assert isclose(difference.value, apart.mean(), abs_tol=1e-9)
-    rest = [[j for j in range(4) if j != i] for i in range(4)]
-    without = np.array([[compute_gain_by_loops(k[np.ix_(some, some)]) for some in rest] for k in rows.values()])
-    jackknife = 3 / 4 * ((without[0] - without[1] - difference.value) ** 2).sum()
     images, networks, _ = difference.spread.variances[0]
-    assert isclose(images, apart.var(ddof=1) / 60, rel_tol=1e-9) and isclose(networks, jackknife, rel_tol=1e-9)
+    assert 0 < noise < apart.var(ddof=1) / 60
+    assert isclose(images, apart.var(ddof=1) / 60 - noise, rel_tol=1e-9)
+    assert isclose(networks, jackknife, rel_tol=1e-9)
+
+
+def measure_by_loops(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Return the difference of two rows' gains by image, its jackknife variance, and the noise of images in this."""
+    images = range(one.shape[3])
+    rest = [[j for j in range(len(one)) if j != i] for i in range(len(one))]
+    apart, *without = (
+        np.array([compute_gain_by_loops(a[..., [x]]) - compute_gain_by_loops(b[..., [x]]) for x in images])
+        for a, b in [(one, other), *((one[np.ix_(some, some)], other[np.ix_(some, some)]) for some in rest)]
+    )
+    factor, table = (len(one) - 1) / len(one), np.array(without)
+    residuals = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+    noise = factor * (residuals**2).sum() / (len(images) - 1) / len(images)
+    return apart, factor * ((table.mean(1) - apart.mean()) ** 2).sum(), noise
+
+
+@pytest.mark.parametrize(("networks", "most"), [(3, 2.2), (5, 1.6)])
+def test_noise_of_single_images_is_not_added_to_that_between_networks(networks: int, most: float) -> None:
+    """Every answer is drawn alone, so gains vary with images alone.
+
+    Noise of pairs counts four times in the jackknife of three networks, and 2.7 times in that of five; all noise would
+    count once more if that among images were added.
+    """
+    chance = np.random.default_rng(networks)
+    rows = {str(row): chance.random((networks, networks, 1, 100)) < 0.7 for row in range(300)}
+    gains = [own.gain for own in compute_own_network_gains(rows, Order.MORF).values()]
+    true_variance = np.var([gain.value for gain in gains], ddof=1)
+    assert 1.0 < contrasts.measure_spreads(gains).totals.mean() / true_variance < most
 
 
 def test_covariance_of_images_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gains, ranks with pooled variances and differences of a table share one covariance."""
-    computed = Mock(wraps=contrasts.compute_second_moments)
-    monkeypatch.setattr(contrasts, "compute_second_moments", computed)
     rows = {str(number): draw_answers(3, own=number / 5) for number in range(4)}
     gains = [own.gain for own in compute_own_network_gains(rows, Order.MORF).values()]
+    computed = Mock(wraps=contrasts.compute_second_moments)
+    monkeypatch.setattr(contrasts, "compute_second_moments", computed)
     pairs = Pairs.from_contrasts(gains)
     assert pairs.pooled is not pairs.spread and estimate(gains[0]) != estimate(gains[0].subtract(gains[1]))
     assert computed.call_count == 1
