@@ -110,10 +110,9 @@ def _summarize_import(
     from roarbench.report.status import describe_rows_without_rank
 
     conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
-    yield (
-        f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
-        f"{len(conflicts)} are stored already with other predictions, weights or rankings and were not imported"
-    )
+    known = f", {len(outcome.known)} are stored already" if outcome.known else ""
+    other = f", {len(conflicts)} are stored already with other predictions, weights or rankings and were not imported"
+    yield f"read: {file}: {len(outcome.new)} results are new{known}{other if conflicts else ''}"
     if outcome.removed:
         count = format_count(outcome.removed, "result")
         yield f"{count} of the removed protocol roar-exchanged: stored, but in no table; commit 33fdbc1c shows them"

@@ -254,7 +254,7 @@ def test_import_names_equal_predictions_of_other_weights_and_keeps_own_masks(sto
     with ResultsStore.open(make_default_url(tmp_path / "third")) as third:
         third.add_results([own])
     told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err
-    assert "0 are stored already, 1 are stored already with other predictions, weights or rankings" in told
+    assert "results are new, 1 are stored already with other predictions, weights or rankings" in told
     assert "\nother weights and rankings: roar var-grad t=0.9 pixel seed 0: " in told and ", 0 differ (key " in told
 
 
