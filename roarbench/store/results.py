@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, Table, delete, func, insert, select
+from sqlalchemy import Connection, Select, Table, case, delete, func, insert, or_, select
 
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import LostLease, StoreError
@@ -201,14 +201,17 @@ class ResultsStore:
         and the given weights of the explained network (or an empty string). If networks are scored with each other's
         maps, the number of the explained network replaces the seed. `dataset` and `model` select the results.
         """
-        columns = select(results.c.data, results.c.seed, results.c.retrain, results.c.record)
-        statement = columns.where(results.c.dataset == dataset, results.c.model == model)
+        # most records have neither field and need no parsing
+        special = or_(*(results.c.record.contains(name) for name in ('"limit":', '"given":')))
+        columns = (results.c.data, results.c.seed, results.c.retrain)
+        statement = select(*columns, case((special, results.c.record), else_="{}").label("settings"))
+        statement = statement.where(results.c.dataset == dataset, results.c.model == model)
+        statement = statement.group_by(*columns, "settings").order_by(func.min(results.c.created), *columns)
         with self.database.begin_read() as connection:
-            rows = connection.execute(statement.order_by(results.c.created, results.c.key)).all()
+            rows = connection.execute(statement).all()
         seeds: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
-            # most records have neither field and need no parsing
-            record = json.loads(text) if '"limit":' in text or '"given":' in text else {}
+            record = json.loads(text)
             number = decode_network_pair_seed(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds

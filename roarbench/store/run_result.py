@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,7 @@ class RunResult:
 
 
 _OUTCOME_COLUMNS = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
+_read_outcome = attrgetter(*_OUTCOME_COLUMNS)
 READ_COLUMNS = ["key", "record", *(column.name for column in fields(Provenance)), *_OUTCOME_COLUMNS]  # of `read_result`
 
 
@@ -232,7 +234,7 @@ def read_result(row: Any, parsed_runs: Mapping[str, Run] = {}) -> RunResult:
     """Return the result in a row with `READ_COLUMNS` of `results`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
-        return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME_COLUMNS})
+        return RunResult(run=run, provenance=provenance, **dict(zip(_OUTCOME_COLUMNS, _read_outcome(row), strict=True)))
     except ValueError as error:
         name = f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}, {run.key}"
         raise ValueError(f"{name}: {error}") from None
