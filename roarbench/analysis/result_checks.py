@@ -85,6 +85,9 @@ def find_most_frequent_weights(explained: Collection[RunResult], submissions: Co
 
     Results of `submissions` count only for networks without results of the suite's own rows.
     """
+    pairs = set(map(attrgetter("run.reference", "weights"), explained))
+    if len(unanimous := dict(pairs)) == len(pairs):
+        return unanimous
     own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
     seen = Counter(map(attrgetter("run.cell.estimator", "run.reference", "weights"), explained))
     for (estimator, network, weights), count in seen.items():

@@ -176,7 +176,7 @@ def _describe_unknown_ties(table: SuiteTable) -> str:
 
 
 def _describe_several_machines(table: SuiteTable) -> str:
-    by_row = table.suite_results.find_machine_settings_by_row(table.board.protocol, table.unit)
+    by_row = table.machine_settings
     shown = {row.estimator: by_row[row.estimator] for row in table.board.rows if row.estimator in by_row}
     values_by_setting = defaultdict[str, set[str]](set)
     for settings in shown.values():
