@@ -1,9 +1,8 @@
 """Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -31,6 +30,8 @@ class Pairs:
     values: Floats  # shape (n,)
     spread: Spread  # of the differences, in the order of `np.triu_indices(n, 1)`
     pooled: Spread  # the same, but variances between networks are moderated by the pooled one of all numbers
+    # last critical value of each step of `find_significant_pairs`, close to that of the same step for other estimators
+    critical_values: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def from_contrasts(cls, contrasts: Sequence[Contrast], added: Collection[int] = ()) -> Self:
@@ -46,7 +47,7 @@ class Pairs:
         spread = numbers.measure_spread(differences)
         return cls(values, spread, spread if pooled is numbers else pooled.measure_spread(differences))
 
-    @property
+    @cached_property
     def differences(self) -> Floats:
         """Return the difference of every pair, first minus second, shape (pairs,)."""
         one, other = np.triu_indices(len(self.values), 1)
@@ -126,12 +127,16 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     sizes, scale = np.abs(pairs.differences), pairs.pooled_half_widths
     significant = tested & (scale == 0) & (sizes > 0)  # differences that cannot vary
     open_ = np.flatnonzero(tested & (scale > 0))
+    step = 0
     while len(open_):
         known, estimated, freedoms = (part[open_] for part in pairs.pooled_parts)
-        count = _count_significant(sizes[open_] / scale[open_], known, estimated, freedoms, scale[open_])
+        ratios = sizes[open_] / scale[open_]
+        likely = int((ratios >= pairs.critical_values.get(step, np.inf)).sum())
+        count = _count_significant(ratios, known, estimated, freedoms, scale[open_], likely)
         if not count:
             break
-        order = (-sizes[open_] / scale[open_]).argsort(kind="stable")
+        order = (-ratios).argsort(kind="stable")
+        pairs.critical_values[step], step = float(ratios[order[count - 1]]), step + 1
         significant[open_[order[:count]]] = True
         open_ = np.sort(open_[order[count:]])
     significant &= sizes > pairs.half_widths  # no pair differs here whose own interval includes 0
@@ -140,34 +145,53 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     return apart
 
 
-def _count_significant(ratios: Floats, known: Floats, estimated: Floats, freedoms: Floats, half_widths: Floats) -> int:
+def _count_significant(
+    ratios: Floats, known: Floats, estimated: Floats, freedoms: Floats, half_widths: Floats, likely: int
+) -> int:
     """Count the pairs whose difference, in half widths, is above the critical value of all pairs together.
 
     At the critical value, the probability that any pair deviates as far is at most 5 %. All pairs share the estimated
     variances, so these are integrated over. Given the variances, deviations are normal, and the probability that all of
     them are small is at least the product of their probabilities, however they are correlated (Sidak 1967).
+
+    The search begins at the likely count, at which it needs two probabilities instead of the ten of a bisection.
     """
     shared = tuple(float(freedom) for freedom in freedoms.min(0) if freedom < np.inf)
-    factors, weights = list_variance_factors(shared)
-    order = (-weights).argsort(kind="stable")
-    parts = np.split(order, np.cumsum(weights[order]).searchsorted(_DECIDING_WEIGHTS))
-    candidates = -np.sort(-ratios)
+    parts, candidates = _list_deciding_parts(shared), -np.sort(-ratios)
 
     @cache
     def scale(part: int) -> Floats:
-        variances = known[:, None] + estimated[:, : len(shared)] @ factors[:, parts[part]]
+        variances = known[:, None] + estimated[:, : len(shared)] @ parts[part][0]
         return half_widths[:, None] / np.sqrt(2 * variances)
 
     def is_above(number: int) -> bool:
-        probability, rest = 0.0, float(weights.sum())
-        for part, nodes in enumerate(parts):
-            probability += float((1 - compute_erfc(candidates[number] * scale(part))).prod(0) @ weights[nodes])
-            rest -= float(weights[nodes].sum())
+        probability, rest = 0.0, float(list_variance_factors(shared)[1].sum())
+        for part, (_, weights) in enumerate(parts):
+            probability += float((1 - compute_erfc(candidates[number] * scale(part))).prod(0) @ weights)
+            rest -= float(weights.sum())
             if not probability < CONFIDENCE <= probability + rest:
                 break
         return probability >= CONFIDENCE
 
-    return bisect_left(range(len(candidates)), True, key=lambda number: not is_above(number))
+    low, high, number, width = 0, len(ratios), min(likely, len(ratios) - 1), 1
+    while low < high:
+        above = is_above(number)
+        low, high = (number + 1, high) if above else (low, number)
+        if low > 0 and high < len(ratios):
+            number = (low + high) // 2
+        else:
+            number = max(0, min(high - 1, number + width if above else number - width))
+        width *= 2
+    return low
+
+
+@lru_cache(64)
+def _list_deciding_parts(freedoms: tuple[float, ...]) -> list[tuple[Floats, Floats]]:
+    """Divide the factors and weights of `list_variance_factors` at `_DECIDING_WEIGHTS`; largest weights come first."""
+    factors, weights = list_variance_factors(freedoms)
+    order = (-weights).argsort(kind="stable")
+    parts = np.split(order, np.cumsum(weights[order]).searchsorted(_DECIDING_WEIGHTS))
+    return [(factors[:, nodes], weights[nodes]) for nodes in parts]
 
 
 def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
