@@ -65,7 +65,10 @@ def test_significant_pairs_of_known_variance_match_holm(seed):
     gains = np.random.default_rng(seed).normal(size=8) * 4
     expected = find_significant_pairs_by_steps(gains, 1.0)
     assert expected.any() and not expected.all()
-    np.testing.assert_array_equal(find_significant_pairs(Pairs.from_contrasts(make_contrasts(gains))), expected)
+    pairs = Pairs.from_contrasts(make_contrasts(gains))
+    for guess in (np.inf, 0.0, 1.0, 2.0):  # of every critical value, in half widths
+        pairs.critical_values.update(dict.fromkeys(range(len(expected) ** 2), guess))
+        np.testing.assert_array_equal(find_significant_pairs(pairs), expected)
 
 
 def test_critical_value_of_shared_variance_is_between_tukey_and_bonferroni():
