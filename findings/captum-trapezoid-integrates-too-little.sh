@@ -7,8 +7,10 @@
 # Cause: n points have n - 1 intervals, but `riemann_builders` (captum/attr/_utils/approximation_methods.py) gives each
 #   inner point the weight 1 / n, and the two ends half of it.
 # Why it matters: the convergence delta asks for more steps although the integral is exact already, and contributions
-#   of different `n_steps` differ in scale. Rankings within an image stay right. `LayerConductance`, `NeuronConductance`
-#   and `InternalInfluence` use the same weights.
+#   of different `n_steps` differ in scale. Rankings within an image stay right. `InternalInfluence` uses the same
+#   weights. `LayerConductance` is the other way round: it takes the methods' points and no weights, so the trapezoidal
+#   rule is exact, and the others lose what lies before their first point and behind their last: the default keeps 77 %
+#   with 2 steps and 98 % with 10.
 # Versions: captum 0.9.0, torch 2.13.0.
 set -euo pipefail
 folder=$(mktemp -d)
@@ -17,7 +19,7 @@ python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q captum==0.9.0 torch==2.13.0
 "$folder/venv/bin/python" -W ignore - <<'PYTHON'
 import torch
-from captum.attr import IntegratedGradients
+from captum.attr import IntegratedGradients, InternalInfluence, LayerConductance
 from torch import nn
 
 torch.manual_seed(0)
@@ -32,6 +34,13 @@ for method in ("gausslegendre", "riemann_left", "riemann_right", "riemann_middle
         print(f"{method}, {steps} steps: contributions sum to {share[0]:.3f} of the difference of outputs")
         expected = (steps - 1) / steps if method == "riemann_trapezoid" else 1
         torch.testing.assert_close(share, torch.full_like(share, expected), msg="the behaviour changed")
+        settings = {"target": 0, "n_steps": steps, "method": method}
+        influence = InternalInfluence(linear, linear[0]).attribute(images, **settings) / linear[1].weight[0]
+        torch.testing.assert_close(influence, torch.full_like(influence, expected), msg="the behaviour changed")
+        share = LayerConductance(linear, linear[0]).attribute(images, **settings).sum(1) / difference
+        print(f"    conductance: {share[0]:.3f}")
+        whole = method == "riemann_trapezoid"
+        assert (share > 1 - 1e-9).all() == whole and (whole or (share < 1 - 1e-3).all()), "the behaviour changed"
 
 steps, gradients = 10, []
 for alpha in torch.linspace(0, 1, steps, dtype=torch.float64):
