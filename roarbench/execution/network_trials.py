@@ -54,7 +54,7 @@ SHARES = (1.0, 0.25, 0.0625)  # shares of the recipe's peak learning rate that t
 STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum steps and maximum images of a trial, and share of held-out images
 ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as nearly best
 FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
-_PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
+_PEAK = re.compile(r"^peak = \S+ *", re.MULTILINE)
 _SEED = 0
 
 
@@ -257,7 +257,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text
     say(trials.line if trials.trained else f"warning: {trials.line}")
-    return _PEAK.sub(f"peak = {trials.peak:g}", text)
+    return _PEAK.sub(lambda line: f"peak = {trials.peak:g}".ljust(len(line[0])), text)  # comments stay in line
 
 
 def _name_image(record: DatasetRecord, limit: int, split: Split, position: int) -> str:

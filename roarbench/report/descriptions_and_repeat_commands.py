@@ -91,7 +91,7 @@ def format_suite(suite: SuiteSpec) -> str:
 
 def _describe_recipe(recipe: Recipe) -> str:
     numbers = ", ".join(f"{field} {getattr(recipe, field):g}" for field in ("epochs", "batch", "peak"))
-    return f"{recipe.title}: {numbers}, {recipe.augmentation}"
+    return f"{recipe.title}: {numbers}, augmentation {recipe.augmentation}"
 
 
 def _wrap_and_indent(text: str, width: int) -> list[str]:

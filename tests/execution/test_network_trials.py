@@ -248,6 +248,8 @@ def test_new_suite_file_has_tuned_peak_and_full_sides(working_folder):
     recipe = find_recipe(suite.recipe)
     assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of at most 100 steps on ")
     assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
+    (peak, batch) = (next(line for line in text.splitlines() if line.startswith(key)) for key in ("peak =", "batch ="))
+    assert peak.index("#") == batch.index("#")
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
 
 
