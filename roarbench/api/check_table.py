@@ -126,7 +126,7 @@ class CheckTable(GainTable):
             if name
         ]
         if without := [column for column, name in leaders.items() if not name]:
-            clauses.append(f"no estimator leads {' or '.join(without)}")
+            clauses.append(f"no estimator leads {' or '.join(without) if clauses else 'a column'}")
         pairs, leads = self.reversed, ", ".join(clauses)
         if not pairs:
             return f"{leads}; no pair of rows has significantly opposite orders in two columns."

@@ -187,6 +187,8 @@ def test_check_names_no_leader_that_is_tied_a_control_or_not_significantly_above
     )
     assert table.leaders == {"small": None, "control": None, "tied": None, "clear": "a"}
     assert table.disagreement.startswith("a leads clear, no estimator leads small or control or tied; ")
+    without = make_table({"small": {"random": 0, "a": 1}, "tied": {"random": 0, "a": 0}})
+    assert without.disagreement.startswith("no estimator leads a column; ")
 
 
 def test_control_that_the_caller_asked_for_counts_as_control(networks, images):
