@@ -46,15 +46,16 @@ def make_table() -> str:
     with FILE.open(newline="") as file:
         lines = [
             (
-                *(row["data"], row["agreed"], row["passes"], f"{float(row['gain']):+.1f} ({row['deviation']})"),
+                *(row["data"], row["agreed"], row["passes"], f"{row['first']} to {int(row['first']) + SEEDS - 1}"),
+                f"{float(row['gain']):+.1f} ({row['deviation']})",
                 row["variance_ratio"],
                 f"{row['explains']} of {row['pairs']} ({int(row['explains']) / int(row['pairs']):.1%})",
-                f"{row['explains_in_column']} of {int(row['seeds']) - 1}",
+                f"{row['explains_in_column']} of {SEEDS - 1}",
             )
             for row in csv.DictReader(file)
         ]
     gain, variance = "gain (deviation between seeds)", "variance, estimated / true"
-    heads = ("data set", "images", "passes", gain, variance, "pairs with *explains*", "in one column")
+    heads = ("data set", "images", "passes", "seeds", gain, variance, "pairs with *explains*", "in one column")
     return format_markdown_table(heads, lines)
 
 
@@ -64,12 +65,13 @@ def main() -> None:
     parser.add_argument("name", help="data set of a benchmark suite, such as digits")
     parser.add_argument("--images", type=int, default=100, help="number of test images, the first ones")
     parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     options = parser.parse_args()
     torch.set_num_threads(1)
     agreed = load_agreed_images(options.name, options.images, None, options.decoded)
     networks, batch = agreed.networks, agreed.batch
     found: dict[int, dict[str, NDArray[np.bool_]]] = {length: {} for length in LENGTHS}
-    for seed in range(SEEDS):
+    for seed in range(options.first, options.first + SEEDS):
         moved = Batch(batch.images, batch.targets, batch.ids + seed * _FAR)
         for length, maps in zip(LENGTHS, search_networks(networks, moved, agreed.black, list(LENGTHS)), strict=True):
             found[length][str(seed)] = score(networks, batch, maps)
@@ -79,7 +81,7 @@ def main() -> None:
             judge_column({name: kept[name] for name in pair}, pair[1], length)[pair[0]]
             for pair in permutations(kept, 2)
         ]
-        table = judge_column(kept, "0", length)
+        table = judge_column(kept, str(options.first), length)
         measured = [own.gain for own in compute_own_network_gains(kept, Order.MORF).values()]
         gains = [gain.value for gain in measured]
         differences = [one.subtract(other) for one, other in combinations(measured, 2)]
@@ -89,7 +91,7 @@ def main() -> None:
                 "data": options.name,
                 "agreed": len(batch.ids),
                 "passes": length,
-                "seeds": len(kept),
+                "first": options.first,
                 "gain": round(float(np.mean(gains)), 2),
                 "deviation": round(float(np.std(gains, ddof=1)), 2),
                 "variance_ratio": round(float(measure_spreads(differences).totals.mean() / true_variance), 2),
