@@ -227,12 +227,16 @@ def _join_batches(parts: Sequence[MapScores], positions: NDArray[np.int64]) -> M
 
 
 def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:
-    """Warn of maps in which most features have the same value."""
+    """Warn of maps in which most features have the same value, and of single constant maps of functions and arrays."""
     shares = {name: float(np.mean(scores.tied)) for name, scores in scores_by_name.items()}
     controls = {name for name, row in explainers.built_in.items() if row.control}
     tied = [f"{name} ({share:.0%})" for name, share in shares.items() if share > TIED and name not in controls]
     if tied:
         warn_of_ties(f"the maps of {', '.join(tied)}")
+    for name in (name for name in explainers.functions if shares[name] <= TIED):
+        if constant := scores_by_name[name].tied.count(1.0):
+            seen = f"{constant} of {len(scores_by_name[name].tied)} maps of {name} have the same value everywhere"
+            warn_caller(f"{seen}, so features are ranked at random; leave these images out, or correct the maps")
 
 
 def warn_of_equal_maps(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:

@@ -280,6 +280,15 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
         rb.own_network_gain(networks, images, maps, levels=(0.5,))
 
 
+def test_check_counts_constant_maps(networks, images):
+    """A function that returns zeros for the images at which it fails."""
+    targets = networks[0](images).argmax(1)
+    maps = gradient(networks[0], images, targets)
+    maps[[3, 7, 20]] = 0
+    with pytest.warns(UserWarning, match="3 of 40 maps of mine have the same value everywhere, so features are ranked"):
+        rb.check(networks[0], images, targets, {"mine": maps}, levels=(0.5,), fills=("mean",))
+
+
 def test_check_warns_of_maps_cast_to_bytes(networks, images):
     def cast(model, inputs, targets):
         maps = gradient(model, inputs, targets)
