@@ -235,7 +235,7 @@ class Explainers:
             images: Tensor, targets: Tensor, ids: Tensor = seeds, watch: AbstractContextManager[None] | None = None
         ) -> Tensor:
             batch.images.detach_().copy_(images)
-            batch.images.grad = None
+            batch.images.grad = batch.images._backward_hooks = None
             batch.targets.copy_(targets)
             return self._call_function(name, batch._replace(ids=ids), watch).clone()
 

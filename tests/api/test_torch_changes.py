@@ -453,6 +453,12 @@ def smooth(model, images, targets):
     return compute_gradient(model, images + 0.3 * torch.randn(images.shape, generator=generator), targets)
 
 
+def use_hook_of_images(model, images, targets):
+    images.requires_grad_().register_hook(lambda gradient: 2 * gradient)
+    model(images).gather(1, targets[:, None]).sum().backward()
+    return images.grad
+
+
 def mark_centre(model, images, targets):
     return -torch.linspace(-1, 1, 6).abs().expand(images.shape)
 
@@ -465,7 +471,7 @@ def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
 @pytest.mark.parametrize(
     "mine",
     [
-        *(compute_gradient, noise_tunnel, smooth, mark_centre),
+        *(compute_gradient, noise_tunnel, smooth, mark_centre, use_hook_of_images),
         *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
         *(lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), Saliency),
     ],
