@@ -80,22 +80,23 @@ def explain_inconsistency(results: Collection[RunResult], usual_weights: str) ->
     return f"{reason}; compute the row again in a new --store"
 
 
-def find_most_frequent_weights(explained: Collection[RunResult], submissions: Collection[str]) -> dict[str, str]:
-    """Return, by key of the explained network, the checksum of its weights that most results have.
+def find_most_frequent_weights(results: Collection[RunResult], submissions: Collection[str]) -> dict[str, str]:
+    """Return, by key of the explained network, the checksum of its weights that most of these results have.
 
     Results of `submissions` count only for networks without results of the suite's own rows.
     """
-    pairs = set(map(attrgetter("run.reference", "weights"), explained))
+    pairs = {pair for pair in set(map(attrgetter("run.reference", "weights"), results)) if pair[0]}
     if len(unanimous := dict(pairs)) == len(pairs):
         return unanimous
     own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
-    seen = Counter(map(attrgetter("run.cell.estimator", "run.reference", "weights"), explained))
+    seen = Counter(map(attrgetter("run.cell.estimator", "run.reference", "weights"), results))
     for (estimator, network, weights), count in seen.items():
         counts = others if estimator in submissions else own
         counts[network][weights] += count
     return {
         network: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
         for network, checksums in {**others, **own}.items()
+        if network
     }
 
 

@@ -272,8 +272,7 @@ class SuiteResults:
     @cached_property
     def _usual_weights(self) -> dict[str, str]:
         """Return, by explained network, the weights' checksum that most results have; "" if not recorded."""
-        explained = [result for result in self.results.values() if result.run.reference]
-        return find_most_frequent_weights(explained, self.suite.added)
+        return find_most_frequent_weights(self.results.values(), self.suite.added)
 
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:

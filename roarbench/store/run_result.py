@@ -49,8 +49,8 @@ class Provenance:
     @property
     def rounding_settings(self) -> dict[str, str]:
         """Return the known values that only change the rounding of a result; keys are the usual names."""
-        values: dict[str, str | int] = {**self.versions, **self.hardware}
-        return {usual: _drop_markup(str(values[name])) for name, usual in _USUAL_NAMES.items() if name in values}
+        found = {usual: self.hardware.get(name, self.versions.get(name)) for name, usual in _USUAL_NAMES.items()}
+        return {usual: _drop_markup(str(value)) for usual, value in found.items() if value is not None}
 
 
 @lru_cache(256)  # most rows of a file have the same values
