@@ -260,7 +260,7 @@ def test_readme_answers_its_question_with_published_results():
     assert {*quick.loc[searches, "verdict"]} == {"control"}
     assert (~searches & (quick["verdict"] != "0 by construction")).sum() == 10
     page = (ROOT / "README.md").read_text("utf-8")
-    assert "there `input-x-grad` is worse than Random (-1.8), over five levels better (+2.6)" in page
+    assert "At 90 %, `input-x-grad` is worse than Random (-1.8), over five levels better (+2.6)" in page
     assert roar.loc["input-x-grad", "verdict"] == "better" and round(roar.loc["input-x-grad", "gain"], 1) == 2.6
     alone = roarbench.load_published_results("quick@7").to_dataframe("roar").set_index("estimator")
     assert alone.loc["input-x-grad", "verdict"] == "worse" and round(alone.loc["input-x-grad", "gain"], 1) == -1.8
