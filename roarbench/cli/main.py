@@ -14,18 +14,16 @@ from itertools import pairwise
 from types import FrameType
 from typing import Annotated, NoReturn
 
+import typer
+from typer.exceptions import TyperException
+
+from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
+from roarbench.cli.options import app, expand_option_records
+from roarbench.cli.suggested_commands import append_proposed_command, find_commands, find_program_name
+from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
+from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
-
-with pause_garbage_collection():  # imports make tens of thousands of objects, and no garbage in cycles
-    import typer
-    from typer.exceptions import TyperException
-
-    from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
-    from roarbench.cli.options import app, expand_option_records
-    from roarbench.cli.suggested_commands import append_proposed_command, find_commands, find_program_name
-    from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
-    from roarbench.common.errors import CallerError, RunError
-    from roarbench.common.text import fit_on_one_line
+from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
 _PANELS: dict[str, dict[Callable[..., None], str]] = {  # arguments of an example by command, in the order of the help
