@@ -6,31 +6,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
+from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
+from leaderboard.live_store import find_live_store
+from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
+from leaderboard.suite_view import Views
+from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
+from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.process_settings import pause_garbage_collection
-
-with pause_garbage_collection():  # imports make tens of thousands of objects, and no garbage in cycles
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
-    from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-    from leaderboard.live_store import find_live_store
-    from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
-    from leaderboard.suite_view import Views
-    from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
-    from roarbench.common.errors import CallerError, StoreError
-    from roarbench.common.text import (
-        capitalize,
-        format_count,
-        format_interval,
-        format_passes,
-        format_rank,
-        format_signed,
-        list_some,
-        typeset_minus_and_percent_signs,
-    )
-    from roarbench.estimators.catalogue import find_display_name
-    from roarbench.plan.planned_runs import describe_run
-    from roarbench.store.run_result import read_code_version
+from roarbench.common.text import (
+    capitalize,
+    format_count,
+    format_interval,
+    format_passes,
+    format_rank,
+    format_signed,
+    list_some,
+    typeset_minus_and_percent_signs,
+)
+from roarbench.estimators.catalogue import find_display_name
+from roarbench.plan.planned_runs import describe_run
+from roarbench.store.run_result import read_code_version
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
