@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -106,10 +106,9 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     if suite.maps is not MapNumerics.FLOAT32:
         _check_folded_copy(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
+    explain = cache(partial(_explain_inapplicable, model=model, images=images[:1]))  # many rows have one base
     reasons = {
-        row.id: reason
-        for row in map(find_estimator, names)
-        if (reason := suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1]))
+        name: reason for name in names if (reason := suite.explain_inapplicable(name) or explain(_find_tried(name)))
     }
     return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), warnings)
 
@@ -135,7 +134,10 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         with convert_exit_to_error():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE).step()
+            with torch.no_grad():  # importing torch.optim's SGD imports torch.compile, which takes 4 s
+                for weight in model.parameters():
+                    if weight.grad is not None:
+                        weight.sub_(weight.grad, alpha=_LEARNING_RATE)
     except Exception as error:  # the user's network may raise anything
         seen = f"{suite.model} cannot be trained ({describe_error(error)})"
         raise CallerError(f"{seen}; use protocols that train no network, such as morf") from error
@@ -178,11 +180,16 @@ def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> Non
         raise CallerError(f"{name} returned shape {shape} for two images, {expected}{remedy}")
 
 
-def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Return why an estimator does not apply to a network; empty if it applies. The base of an ensemble is tried."""
-    if estimator.control:
+def _find_tried(name: str) -> Estimator:
+    """Return the estimator that is tried for a row: the base of an ensemble, and no twin."""
+    row = find_estimator(name)
+    return find_estimator(row.id_without_last_twin) if row.form == "base" else ESTIMATORS[row.base]
+
+
+def _explain_inapplicable(tried: Estimator, model: nn.Module, images: Tensor) -> str:
+    """Return why an estimator does not apply to a network; empty if it applies."""
+    if tried.control:
         return ""
-    tried = find_estimator(estimator.id_without_last_twin) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
         with convert_exit_to_error():

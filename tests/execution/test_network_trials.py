@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import CallerError
 from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.execution import network_trials
 from roarbench.execution.network_trials import (
     check_network_and_drop_estimators,
     insert_tuned_learning_rate,
@@ -142,6 +143,15 @@ def test_drop_inapplicable_estimators_records_reasons(tmp_path, function, estima
     assert made.left_out == left_out
     kept = [name for name in estimators if name not in left_out]
     assert made.estimators == ("random", "sobel", "random-blurred", *kept)
+
+
+def test_estimators_of_one_base_are_tried_once(tmp_path, monkeypatch):
+    """`plan` on a suite with twins tried each base of the paper's estimators up to 18 times before it printed."""
+    tried, compute = [], network_trials.compute_importance_maps
+    monkeypatch.setattr(network_trials, "compute_importance_maps", lambda *a: tried.append(a[0][0].id) or compute(*a))
+    names = '["grad", "grad~untrained", "sg-grad~untrained", "grad-sq", "ig", "var-ig"]'
+    check_network_and_drop_estimators(make_suite(tmp_path, "relu", estimators=names))
+    assert tried == ["grad", "ig"]
 
 
 UNUSABLE = {
