@@ -313,13 +313,27 @@ def is_class_chosen_by_number(
     others = (targets + 1) % classes
     if not are_equal_up_to_rounding(maps, make_maps(others)):
         return False
-    return not are_equal_up_to_rounding(maps, make_maps(others, watch=_reorder_classes(network)))
+    reordered = make_maps(others, watch=_change_logits(network, _move_to_next_class))
+    if are_equal_up_to_rounding(maps, reordered):
+        return False
+    # a function that takes the predicted class's row of the last layer's weights, as CAM does, takes the next row twice
+    return not are_equal_up_to_rounding(reordered, make_maps(others, watch=_change_logits(network, _raise_next_class)))
+
+
+def _move_to_next_class(logits: Tensor) -> Tensor:
+    return logits.roll(1, 1)
+
+
+def _raise_next_class(logits: Tensor) -> Tensor:
+    """Make the class after the predicted one the predicted one, and leave the others' logits as they are."""
+    is_next = nn.functional.one_hot((logits.argmax(1) + 1) % logits.shape[1], logits.shape[1])
+    return logits + is_next * (1 + logits.detach().max() - logits.detach().min())
 
 
 @contextmanager
-def _reorder_classes(network: nn.Module) -> Iterator[None]:
-    """Meanwhile, output c of the network, called with images alone, is its output c - 1."""
-    adapt = make_logits_hook(lambda output: extract_logits(output).roll(1, 1))
+def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Meanwhile, the logits of the network, called with images alone, are changed ones."""
+    adapt = make_logits_hook(lambda output: change(extract_logits(output)))
     hook = find_own_network(network).register_forward_hook(adapt, with_kwargs=True)
     try:
         yield

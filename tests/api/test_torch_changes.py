@@ -459,6 +459,12 @@ def use_hook_of_images(model, images, targets):
     return images.grad
 
 
+def use_weights_of_predicted_class(model, images, targets):
+    """Class activation maps (CAM): the last layer's weights times its input."""
+    predicted, features = model(images).argmax(1), 5 * model.norm(images)
+    return (model.head.weight[predicted] * features.flatten(1)).reshape(images.shape)
+
+
 def mark_centre(model, images, targets):
     return -torch.linspace(-1, 1, 6).abs().expand(images.shape)
 
@@ -472,6 +478,7 @@ def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
     "mine",
     [
         *(compute_gradient, noise_tunnel, smooth, mark_centre, use_hook_of_images),
+        use_weights_of_predicted_class,
         *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
         *(lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), Saliency),
     ],
