@@ -34,7 +34,8 @@ _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
 _OTHER_FILES = re.compile(rf"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml|{NETWORK_PATH}")
 _MAX_INDEX_BYTES, _MAX_FILE_BYTES = 2**20, 2**26
-_MEASURED_APART = 0.1  # relative difference; the largest among published files is 0.04
+# relative difference; the largest among published files, imported in either order, is 0.0215 (`kept`)
+_MEASURED_APART = 0.022
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def refuse_changed_annotations(folder: Path, before: Path) -> None:
     """Raise StoreError if an import of a folder would give published rows other annotations than `before`.
 
     Doubts about rows follow from annotations. Files may state an annotation twice, and an import keeps the first value.
-    Measured shares and counts may differ by a tenth, because files may have measured them on other splits.
+    Measured shares and counts may differ by 2.2 %, because files may have measured them on other splits.
     """
     if (files := read_index_and_check_folder(folder)) == (published := read_index_and_check_folder(before)):
         return
