@@ -24,7 +24,13 @@ from roarbench.datasets import image_folders, parquet_files, table_columns, tabu
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
-from roarbench.datasets.decode_image import describe_failure, inspect_image, refuse_many_damaged_images, round_up_depth
+from roarbench.datasets.decode_image import (
+    MAX_DAMAGED_SHARE,
+    describe_failure,
+    inspect_image,
+    refuse_many_damaged_images,
+    round_up_depth,
+)
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
@@ -253,6 +259,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
             raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
+            total = sum(group.rows for group in parquet_files.list_row_groups(files[name]))
+            if (lacking := parquet_files.count_missing_images(files[name], image)) > MAX_DAMAGED_SHARE * total:
+                seen = f"{lacking} of {total} rows of the split '{name}' have no image in column '{image}'"
+                raise DataError(f"{folder}: {seen}; remove these rows")
         group = parquet_files.list_row_groups(files[train])[0]
         rows = np.arange(min(group.rows, _MAX_INSPECTED))
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))

@@ -109,6 +109,16 @@ def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
     assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
 
 
+def test_folders_of_training_images_that_hold_the_test_folders_are_no_classes(tmp_path):
+    for name in ("train/x", "train/y", "test"):
+        write_pictures(tmp_path / "set" / name, 4)
+    record, said = infer_with_messages(tmp_path / "set")
+    assert (record.class_depth, record.classes, record.train_images, record.test_images) == (2, 3, 18, 6)
+    assert "classes are the folders inside 'x', 'y', because 'test' holds folders of the same names; to use" in said
+    shutil.rmtree(tmp_path / "set" / "test")  # without test folders, the upper folders may be the classes
+    assert infer_with_messages(tmp_path / "set")[0].classes == 2
+
+
 def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
     write_pictures(tmp_path / "set", 4)
     assert "separate classes" not in infer_with_messages(tmp_path / "set")[1]
@@ -285,6 +295,16 @@ def test_infer_dataset_rejects_training_split_without_rows_or_labels(tmp_path, l
     write_parquet_split(tmp_path, [0, 1] * 4, "test")
     write_parquet_split(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
     assert_inference_fails(tmp_path, f"the split 'train' has no {lack}; expected images with labels to train on")
+
+
+@pytest.mark.parametrize("missing", [{"bytes": None, "path": "1.png"}, None])
+def test_infer_dataset_rejects_rows_without_images(tmp_path, missing):
+    """Only `run` found these rows, after the images before them were decoded."""
+    write_parquet_split(tmp_path, [0, 1] * 4)
+    images = [{"bytes": IMAGE, "path": "0.png"}] * 3 + [missing]
+    write_parquet_split(tmp_path, [0, 1] * 2, "test", images)
+    said = "1 of 4 rows of the split 'test' have no image in column 'image'; remove these rows"
+    assert_inference_fails(tmp_path, said)
 
 
 CARD = """---
