@@ -194,7 +194,7 @@ def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> NDArray[np.
     kept = unchanged.view(np.int8)
     own = kept[np.arange(networks), np.arange(networks)].astype(np.int16)  # (networks, levels, images)
     either = kept.sum(1, dtype=np.int16) + kept.sum(0, dtype=np.int16)
-    return np.asarray(sign * (either - networks * own - own.sum(0))).swapaxes(0, 1)
+    return np.asarray(sign * (either - networks * own - own.sum(0, dtype=np.int16))).swapaxes(0, 1)
 
 
 def _measure(keys: Collection[Any], sums: NDArray[np.int16], levels: int) -> Quantities:
