@@ -15,7 +15,7 @@ from torch import nn
 from roarbench.submissions.installed_packages import is_installed_file
 
 _TORCH = str(Path(torch.__file__).parent)
-_OWN = str(Path(__file__).parents[1])  # a layer of `roarbench.compute.networks` names torch's module
+_OWN = f"{Path(__file__).parents[1]}/"  # a layer of `roarbench.compute.networks` names torch's module
 _COMPILER = (f"{_TORCH}/_dynamo/", f"{_TORCH}/_compile.py")  # torch wraps functions itself when it first compiles
 _MODULES = (
     *("torch", "torch._C._nn", "torch._tensor", "torch._VF", "torch.functional", "torch.overrides", "torch.special"),
