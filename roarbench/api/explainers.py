@@ -213,11 +213,11 @@ class Explainers:
         for name in (name for name in self.functions if name not in self.arrays):
             fault = ""
             with suppress(Exception):  # a function may refuse the other images, which nobody passed
-                fault = self._find_dependence_on_company(name, batches[0])
+                fault = self._describe_fault(name, batches[0])
             if fault:
                 warn_caller(f"an image's map by {name} {fault}")
 
-    def _find_dependence_on_company(self, name: str, batch: ExplainedBatch) -> str:
+    def _describe_fault(self, name: str, batch: ExplainedBatch) -> str:
         """Describe how a function's map depends on its batch or on earlier calls, or that it is of another class."""
         if len(batch.images) < 2:
             return ""
