@@ -50,6 +50,17 @@ def _write_autocast(states: tuple[Any, ...]) -> None:
     torch.clear_autocast_cache()
 
 
+def _count_autocast_contexts() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+def _set_autocast_contexts(count: int) -> None:
+    """Leave the contexts that a function left open: until the outermost one ends, torch keeps rounded weights."""
+    for _ in range(_count_autocast_contexts() - count):
+        torch.autocast_decrement_nesting()
+
+
 def _write_inference_mode(enabled: bool) -> None:
     guard = torch.inference_mode(enabled)
     guard.__enter__()
@@ -155,6 +166,7 @@ _SETTINGS = (
     _Setting("inference mode", torch.is_inference_mode_enabled, _write_inference_mode),
     _Setting("gradients (grad mode)", torch.is_grad_enabled, torch.set_grad_enabled, True),
     _Setting("autocast", _read_autocast, _write_autocast),
+    _Setting("", _count_autocast_contexts, _set_autocast_contexts),
     _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32),
     _Setting(
         "anomaly detection",

@@ -198,6 +198,7 @@ def read_torch():
     return {
         "grad": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
         "autocast": torch.is_autocast_enabled("cpu"),
+        "open contexts of autocast": (torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()),
         "default": (torch.get_default_dtype(), torch.ones(1).device, torch.empty(1).dtype),
         "anomaly": torch.is_anomaly_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
