@@ -32,7 +32,7 @@ from roarbench.api.user_networks import (
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_read_errors
 from roarbench.common.text import describe_type, fit_on_one_line
-from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
+from roarbench.compute.external_networks import TWO_CLASSES, BuilderFailed, add_second_logit, extract_logits
 from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
 from roarbench.compute.retraining_checks import check_training_start
@@ -188,8 +188,8 @@ def make_network_with_source(
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
             untrained = network.build_untrained(few)
-        except CallerError as error:
-            if builder or " of network.py raised" not in str(error):
+        except BuilderFailed as error:
+            if builder:
                 raise
             seen = f"the network's structure cannot be written ({fit_on_one_line(str(error).partition(';')[0], 200)})"
             raise CallerError(f"{seen}; {_REMEDY}") from None

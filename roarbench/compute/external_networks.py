@@ -100,6 +100,10 @@ def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.
     return network
 
 
+class BuilderFailed(CallerError):
+    """A function that builds a network raised an error."""
+
+
 def _make_network_from_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
     """Run a Python file and call its function without a sandbox, because a user who names a file trusts the file."""
     stem, _, function = name.partition("@")[0].rpartition(".")
@@ -122,7 +126,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
             network = call_despite_missing_operators(lambda: maker(classes, channels, size))
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {describe_error(error)}"
-        raise CallerError(f"{seen}; write def {function}(classes, channels, size)") from error
+        raise BuilderFailed(f"{seen}; write def {function}(classes, channels, size)") from error
     if not isinstance(network, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
     _check_device_and_dtype(network, f"{function} of {file}")

@@ -96,11 +96,11 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
         except DataError as error:
             problems.append(str(error))
     joined, splits = _join_by_id(root, paths, tables, named, columns)
-    stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
     splits = splits or next(iter(split_plans), None)
     for pattern, table in tables.items():
         if not columns[pattern] and table.find_column(LABEL_NAMES):
             remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
+            stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
             if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
                 remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
             row = list_some([repr(value) for value in table.rows[0]])

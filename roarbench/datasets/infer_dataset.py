@@ -125,8 +125,8 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for name in table_columns.find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
-    usual_columns = [name for name in table.column_names if name.strip().lower() in table_columns.LABEL_COLUMN_NAMES]
-    if others := [f"'{name}'" for name in usual_columns if name != label]:
+    usual_columns = table_columns.list_usual_label_columns(table)
+    if others := [f"'{name}'" for name in table.column_names if name in usual_columns and name != label]:
         seen = f"column '{label}' has the classes, but {list_some(others)} could have them by name"
         warn(f"warning: {path.name}: {seen}; rename the column of classes to 'label', and leave out copies of it")
     if not usual_columns:

@@ -178,7 +178,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     rows, or empty rows.
     """
     names: list[str] = table.column_names
-    usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.strip().lower() == known]
+    usual = list_usual_label_columns(table)
     unlikely = {*tabular.list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
     unlikely |= {name for name in names if _gives_splits(name, table[name])}
     possible = [name for name in names if name not in unlikely]
@@ -193,6 +193,11 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
     remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
     raise DataError(f"{seen}, and the last column holds no classes; {remedy}")
+
+
+def list_usual_label_columns(table: pa.Table) -> list[str]:
+    """Return the columns that have a usual name of a class column; the most usual name comes first."""
+    return [name for known in LABEL_COLUMN_NAMES for name in table.column_names if name.strip().lower() == known]
 
 
 def _is_meant_as_class(table: pa.Table, name: str, path: Path) -> bool:

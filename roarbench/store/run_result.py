@@ -62,7 +62,11 @@ def parse_provenance(code_version: str, versions: str, hardware: str) -> Provena
 
 
 _USUAL_NAMES = {
-    **{"device": "device", "precision": "precision", "cpu": "processor", "torch": "torch", "cuda": "CUDA"},
+    "device": "device",
+    "precision": "precision",
+    "cpu": "processor",
+    "torch": "torch",
+    "cuda": "CUDA",
     "cudnn": "cuDNN",
 }
 

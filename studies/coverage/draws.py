@@ -119,16 +119,15 @@ def list_rows_of_all_networks(judges: SuiteJudges, protocol: Protocol, unit: Uni
         networks, levels = len(bits), kept[name].shape[2]
         pairs = {(i, j): bits[i, j] + bits[j, i] - bits[i, i] - bits[j, j] for j in range(networks) for i in range(j)}
         influences = sign * sum(pairs.values())
-        means = {pair: float(values.mean()) for pair, values in pairs.items()}
-        without = [np.mean([m for pair, m in means.items() if number not in pair]) for number in range(networks)]
-        jackknife = (networks - 1) / networks * float(((np.array(without) - np.mean(without)) ** 2).sum())
+        rest = [[values for pair, values in pairs.items() if number not in pair] for number in range(networks)]
+        table = np.array([np.mean(some, axis=0) for some in rest])  # (networks, images): means without one network
+        without, factor = table.mean(1), (networks - 1) / networks
+        jackknife = factor * float(((without - without.mean()) ** 2).sum())
         unit_of_row = 100 / (2 * len(pairs) * levels)
         variance = float(np.var(influences, ddof=1)) / influences.size * unit_of_row**2
         # the jackknife's noise of single images: the interaction of images and networks
-        table = np.array([sum(v for pair, v in pairs.items() if n not in pair) for n in range(networks)], np.float64)
-        table /= (networks - 1) * (networks - 2) / 2
-        residuals = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
-        noise = (networks - 1) / networks * float((residuals**2).sum()) / (influences.size - 1) / influences.size
+        residuals = table - table.mean(0) - without[:, None] + table.mean()
+        noise = factor * float((residuals**2).sum()) / (influences.size - 1) / influences.size
         variance = max(0.0, variance - noise * (50 / levels) ** 2)
         others = ((jackknife * (50 / levels) ** 2, networks - 1.0),)
         assert estimate.high is not None and estimate.value is not None
