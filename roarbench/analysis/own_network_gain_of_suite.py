@@ -37,7 +37,7 @@ def load_kept_predictions(
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
             results_in_order = [result for grid in complete for row in grid for result in row]
             shape = (len(complete), len(complete[0]), len(complete[0]), -1)
-            kept[name] = unpack_correctness(results_in_order)[:, shared].reshape(shape).transpose(1, 2, 0, 3)
+            kept[name] = unpack_correctness(results_in_order).compress(shared, 1).reshape(shape).transpose(1, 2, 0, 3)
             fixed |= {name} if _has_same_masks_for_all_networks(complete, results.masks, shared) else set()
     return kept, frozenset(fixed)
 
