@@ -18,8 +18,9 @@ from roarbench.datasets.class_report import has_few_values
 from roarbench.datasets.file_names import describe_names
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
-from roarbench.datasets.image_splits import is_left_out
+from roarbench.datasets.image_splits import LabelledImages, is_left_out
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
+from roarbench.datasets.table_columns import describe_group
 from roarbench.datasets.tabular import parse_numbers
 from roarbench.datasets.unsupported_files import describe_unread_archives
 
@@ -45,8 +46,30 @@ class _Choice(NamedTuple):
     said: tuple[str, ...] = ()
 
 
-def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]:
-    """Return the fields of the record that say where a user's images, classes and splits are.
+class Layout(NamedTuple):
+    """How the images of a user's folder are read."""
+
+    fields: dict[str, Any]  # of the record
+    root: Path  # folder that the paths of `groups` are relative to
+    groups: Mapping[str, Mapping[str, str]]  # from each column of people or things to the value of each image
+
+    def describe_groups(self, listed: LabelledImages, folder: Path) -> Iterator[str]:
+        """Yield warnings of people or things that have images in both splits; paths are relative to `folder`."""
+        prefix = "".join(f"{part}/" for part in folder.relative_to(self.root).parts)
+        pairs = (pair for paths, labels in listed.splits.values() for pair in zip(paths, labels, strict=True))
+        class_of = {prefix + path: label for path, label in pairs}
+        for name, group_of in self.groups.items():
+            common = [path for path in class_of if path in group_of]
+            if _are_same_classes(class_of, group_of, common):
+                continue  # a column `animal` may be that of the classes
+            train, test = ([group_of.get(prefix + path, "") for path in paths] for paths, _ in listed.splits.values())
+            drawn = bool(self.fields["share"])
+            if (drawn or any(test)) and (seen := describe_group(name, train, [] if drawn else test, "image")):
+                yield f"warning: label files: {seen}"
+
+
+def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
+    """Choose where a user's images, classes and splits are.
 
     `warn` is called with a line about each choice. Raises DataError if the classes are not clear.
     """
@@ -65,17 +88,16 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
             warn(line)
     for line in choice.said:
         warn(line)
-    if choice.labels and (choice.split_column or not choice.train):
-        for doubt in choice.labels.doubts:
-            warn(f"warning: {doubt}")
     if not choice.train:
+        for doubt in search.doubts:
+            warn(f"warning: {doubt}")
         unused = (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels))
         classified = choice.labels.labels if choice.labels else {path for path in paths if plan.find_class(path)}
         for line in (*unused, *describe_names([*classified])):
             warn(line)
     for line in describe_unread_archives(root):
         warn(line)
-    return {**_compose_fields(root, plan, choice), "left_out": masks}
+    return Layout({**_compose_fields(root, plan, choice), "left_out": masks}, root, search.groups)
 
 
 def _describe_unread_splits(*folders: Path) -> Iterator[str]:
@@ -194,7 +216,7 @@ def _describe_split_column(plan: LabelPlan) -> str:
     return f"splits: '{train}' to train and '{test}' to test in column '{plan.columns.split}' of {_name_files(plan)}"
 
 
-def _are_same_classes(folders: Mapping[str, str], labels: Mapping[str, str], paths: Iterable[str]) -> bool:
+def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], paths: Iterable[str]) -> bool:
     """Return whether folders and labels divide these images into the same classes, perhaps of other names."""
     pairs = {(folders[path], labels[path]) for path in paths}
     return len(pairs) == len({folder for folder, _ in pairs}) == len({label for _, label in pairs})

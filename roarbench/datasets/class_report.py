@@ -158,10 +158,10 @@ def _list_inner_folders(images: UserImages) -> dict[str, set[str]]:
     """Return the names of the folders in each class folder that hold images; an empty name for images beside them."""
     inner: dict[str, set[str]] = {}
     for split, raw in images.splits.items():
-        parent = Path(images.record.folder) / images.record.split_names[split]
+        name = Path(images.record.split_names[split])
+        prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
         for group in raw.groups:
             assert isinstance(group, FileGroup)
-            prefix = len(parent.relative_to(group.folder).parts) if parent.is_relative_to(group.folder) else 0
             for file in group.files:
                 class_name, *between = file.split("/")[prefix:-1]
                 inner.setdefault(class_name, set()).add(between[0] if between else "")

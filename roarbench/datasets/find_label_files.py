@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,8 @@ from roarbench.datasets.image_folders import (
     find_split_pairs,
     find_split_values,
     is_hidden_path,
+    is_test_name,
+    is_train_name,
     list_all_files_below,
     remove_split_words,
 )
@@ -28,7 +30,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
-from roarbench.datasets.table_columns import GROUP_NAME, describe_group
+from roarbench.datasets.table_columns import GROUP_NAME
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
@@ -46,7 +48,6 @@ class LabelPlan:
     content: ImageLabels
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
-    doubts: tuple[str, ...] = ()  # why splits that are drawn at random may be wrong
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -61,6 +62,8 @@ class LabelSearch:
     lists: Mapping[str, frozenset[str]]  # from each file that names images to these images
     splits: LabelPlan | None  # files that give a split to each image, without labels that are needed
     problems: tuple[str, ...]  # why label files could not be read
+    doubts: tuple[str, ...]  # why splits that are drawn at random may be wrong
+    groups: Mapping[str, Mapping[str, str]]  # from each column of people or things to the value of each image
 
 
 def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
@@ -88,9 +91,9 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 continue
             if plan := _make_split_plan(root, paths, patterns, first, column):
                 split_plans.append(plan)
-            doubts = list(_describe_doubtful_draw(first))
-            problems += [f"warning: {doubt}" for doubt in doubts]
-            if not doubts and first.named and len(first.columns) > (2 if plan else 1):
+            names = [name for name in first.columns if not GROUP_NAME.fullmatch(name) and name != column]
+            unknown = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
+            if first.named and len(unknown) > (1 if plan else 0):
                 seen = f"{describe_columns(first)}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
@@ -106,13 +109,21 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             row = list_some([repr(value) for value in table.rows[0]])
             seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
             problems.append(f"{seen} (names are case-sensitive); {remedy}")
-    lists = {p: _list_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
-    return LabelSearch((*plans, *joined), lists, splits, tuple(problems))
+    images = {p: _find_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
+    lists = {pattern: frozenset(filter(None, found)) for pattern, found in images.items()}
+    group_of = defaultdict[str, dict[str, str]](dict)
+    for pattern, found in images.items():
+        for place, name in enumerate(named[pattern].columns if named[pattern].named else ()):
+            if GROUP_NAME.fullmatch(name):
+                group_of[name] |= {path: row[place] for path, row in zip(found, named[pattern].rows, strict=True)}
+    doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
+    return LabelSearch((*plans, *joined), lists, splits, tuple(problems), doubts, group_of)
 
 
-def _list_named_images(table: LabelTable, column: str, index: ImageIndex) -> frozenset[str]:
+def _find_named_images(table: LabelTable, column: str, index: ImageIndex) -> list[str]:
+    """Return the image of each row; an empty string if there is none."""
     place = table.columns.index(column)
-    return frozenset(path for row in table.rows for path in index.find(row[place])[:1])
+    return [next(iter(index.find(row[place], file=table.path.stem)), "") for row in table.rows]
 
 
 class SplitLists(NamedTuple):
@@ -193,24 +204,17 @@ def _make_plan(
     if any(number % 1 for number in parse_numbers([*names])):  # measurements, such as a score of 0.37
         return None
     usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
-    return LabelPlan(tuple(patterns), wanted, content, usual, values, tuple(_describe_doubtful_draw(table)))
+    return LabelPlan(tuple(patterns), wanted, content, usual, values)
 
 
-def _describe_doubtful_draw(table: LabelTable) -> Iterator[str]:
-    """Yield lines about unclear columns of splits, and about people or things that may have images in both splits."""
+def _describe_unclear_splits(table: LabelTable) -> str:
+    """Describe a column of splits whose values are unclear; an empty string if there is none."""
     split = table.find_column(SPLIT_NAMES)
     found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
-    column, values = _find_split_column(table)
-    if 1 < len(found) < len(table.rows) and not values:
-        seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
-        yield f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
-    for place, name in enumerate(table.columns if table.named else ()):
-        train, test = [row[place] for row in table.rows], list[str]()
-        if values:
-            at = table.columns.index(column)
-            train, test = ([row[place] for row in table.rows if row[at] == value] for value in values)
-        if GROUP_NAME.fullmatch(name) and (seen := describe_group(name, train, test, "image")):
-            yield f"{table.path.name}: {seen}"
+    if not 1 < len(found) < len(table.rows) or _find_split_column(table)[1]:
+        return ""
+    seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
+    return f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
 
 
 def _make_split_plan(
@@ -221,20 +225,19 @@ def _make_split_plan(
     if not values:
         return None
     content, wanted = _read_with_folder_if_needed(root, paths, patterns, LabelColumns(path_column, "", split))
-    return LabelPlan(tuple(patterns), wanted, content, False, values, tuple(_describe_doubtful_draw(table)))
+    return LabelPlan(tuple(patterns), wanted, content, False, values)
 
 
 def _read_with_folder_if_needed(
     root: Path, paths: Sequence[str], patterns: Sequence[str], wanted: LabelColumns
 ) -> tuple[ImageLabels, LabelColumns]:
-    """Read label files; if names are ambiguous, look for the images in one folder, preferably of the file's split."""
+    """Read label files; if names are ambiguous, look for the images in one folder that is not named like a split."""
     try:
         return label_files.read_image_labels(root, patterns, wanted, paths), wanted
     except DataError as error:
         column = wanted.path or "1"
         folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
-        is_training = bool(re.search("train", patterns[0], re.IGNORECASE))
-        for folder in sorted(folders, key=lambda name: ("train" in name.lower()) != is_training):
+        for folder in (name for name in folders if not is_train_name(name) and not is_test_name(name)):
             with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
             try:
                 content = label_files.read_image_labels(root, patterns, with_folder, paths)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_some
+from roarbench.common.text import fold_name, list_some
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_test_name, is_train_name
 from roarbench.datasets.image_splits import find_class_folder
@@ -160,7 +160,7 @@ def _describe_unused(names: Sequence[str], *used: str) -> list[str]:
 
 def _have_common_folders(tree: _Tree, first: str, second: str) -> bool:
     one, two = (set(tree.list_folders(tree.find_innermost(folder))) - _NEUTRAL for folder in (first, second))
-    return bool(one & two)
+    return bool({*map(fold_name, one)} & {*map(fold_name, two)})  # names that differ in case are refused later
 
 
 def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:

@@ -3,12 +3,12 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -50,12 +50,14 @@ from roarbench.datasets.undecoded_splits import (
     add_counts_of_table,
     list_stored_images,
     open_undecoded_splits,
+    read_stored_images,
 )
 from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
-from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.user_images import UserImages, list_user_images
 from roarbench.datasets.value_scale import choose_value_scale
 
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
+_PER_PART = 256  # images that are in memory at a time
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _SHARD_DIGITS = re.compile(r"[-_.]?\d+(-of-\d+)?$|[-_]?(part|shard|chunk)[-_]?\d+$")  # of names of parquet files
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
@@ -90,10 +92,11 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
+            images = list_user_images(add_class_and_image_counts(inferred))
+            record = _inspect_images(images, warn)
         if described := describe_left_out(left_out):
             warn(described)
-        record = add_class_and_image_counts(inferred)
-        for line in describe_images(list_user_images(record)):
+        for line in describe_images(images):
             warn(line)
         if record.depth:
             record = choose_value_scale(record, open_undecoded_splits(record, None)[Split.TRAIN], warn)
@@ -195,35 +198,45 @@ def _is_number(text: str) -> bool:
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    """Add the layout, size and channels of image files to the record; raise DataError if too many are damaged."""
-    record = replace(record, own=FOLDERS, **choose_layout(folder, warn))
+    """Add the layout of image files to the record."""
+    layout = choose_layout(folder, warn)
+    record = replace(record, own=FOLDERS, **layout.fields)
     folder = Path(record.folder)
     listed = list_images_and_class_names(record, folder)
-    for line in (*table_columns.describe_alike_classes(listed.classes, "merge their folders"), *listed.notes):
+    alike = table_columns.describe_alike_classes(listed.classes, "merge their folders")
+    for line in (*layout.describe_groups(listed, folder), *alike, *listed.notes):
         warn(line)
-    files = [folder / path for path in dict.fromkeys(path for paths, _ in listed.splits.values() for path in paths)]
     foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
     if foreign:
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
-    inspected = _select_evenly_spaced_files(files, _MAX_INSPECTED)
-    shaped = _add_image_shape(record, (file.read_bytes() for file in inspected), warn)
-    checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
+    return record
+
+
+def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> DatasetRecord:
+    """Return the record with size, channels and depth of its images; raise DataError if too many are damaged."""
+    step = -(-sum(images.record.image_counts.values()) // _MAX_DECODED)
+    shown, names, damages, max_bits, count = list[bytes](), list[str](), Counter[str](), 0, 0
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        damages, bits = zip(*pool.map(_find_damage_and_bits, checked), strict=True)
-    names = [file.relative_to(folder).as_posix() for file, damage in zip(checked, damages, strict=True) if damage]
-    refuse_many_damaged_images(names, len(checked), record.name, Counter(damages))
-    return _add_bit_depth(shaped, bits)
-
-
-def _find_damage_and_bits(file: Path) -> tuple[str, int]:
-    image = inspect_image(file.read_bytes())  # its values need much memory
-    return image.damage, image.bits
-
-
-def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    max_bits = max(bits, default=0)
+        for split, raw in images.splits.items():
+            places = np.arange(len(raw.rows))[::step][: _MAX_INSPECTED if images.has_large_files else None]
+            contents = read_stored_images(raw.groups, images.record.image_column, raw.rows[places])
+            for start in range(0, len(places), _PER_PART):
+                part = [*islice(contents, _PER_PART)]
+                shown += part[:: -(-len(places) // _MAX_INSPECTED)]
+                found = [*pool.map(_find_damage_and_bits, part)]
+                names += [images.name_image(split, places[start + i]) for i, (kind, _) in enumerate(found) if kind]
+                damages.update(kind for kind, _ in found)
+                max_bits = max(max_bits, *(bits for _, bits in found))
+            count += len(places)
+    record = _add_image_shape(images.record, shown, warn)
+    refuse_many_damaged_images(names, count, record.name, damages)
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
+
+
+def _find_damage_and_bits(content: bytes) -> tuple[str, int]:
+    image = inspect_image(content)  # its values need much memory
+    return image.damage, image.bits
 
 
 def _list_other_files(record: DatasetRecord) -> Iterator[Path]:
@@ -260,32 +273,27 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
             total = sum(group.rows for group in parquet_files.list_row_groups(files[name]))
-            if (lacking := parquet_files.count_missing_images(files[name], image)) > MAX_DAMAGED_SHARE * total:
+            lacking = parquet_files.count_missing_images(files[name], image)
+            if MAX_DAMAGED_SHARE * total < lacking < total:  # if all are missing, paths were stored in their place
                 seen = f"{lacking} of {total} rows of the split '{name}' have no image in column '{image}'"
                 raise DataError(f"{folder}: {seen}; remove these rows")
-        group = parquet_files.list_row_groups(files[train])[0]
-        rows = np.arange(min(group.rows, _MAX_INSPECTED))
-        contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     if unused := [f"'{name}'" for name in files if name not in (train, test)]:
         warn(f"not used: the images of {list_some(unused)}")
-    names = dict.fromkeys(_SHARD_DIGITS.sub("", file.stem) for file in files[train])
-    if not pairs and len(names) > 1:
+    paths = [file.relative_to(folder).with_suffix("").as_posix() for file in files[train]]
+    names = dict.fromkeys(_SHARD_DIGITS.sub("", path) for path in paths)
+    if len(names) > 1:
         seen = f"the files {list_some([repr(name) for name in names])} are taken for one split"
-        warn(f"warning: {seen}, from which test images are drawn; if they are splits, name them 'train' and 'test'")
+        remedy = "if they are splits, name them 'train' and 'test'; if they are configurations, name the folder of one"
+        warn(f"warning: {seen}{'' if pairs else ', from which test images are drawn'}; {remedy}")
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
     alike = table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike")
     for line in (*describe_other_columns(files[train], files[test] if not share else [], label), *alike):
         warn(line)
-    record = _add_image_shape(record, contents, warn)
-    return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
-
-
-def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterator[Path]:
-    return islice(files, 0, None, -(-len(files) // max_files))
+    return record
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:

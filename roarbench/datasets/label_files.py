@@ -27,6 +27,8 @@ from roarbench.datasets.label_tables import (
 _MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
 _INSPECTED = 50  # rows that decide which column names images
 _FIELD = re.compile(r"\{([^{}]+)\}")  # a column in a pattern such as `train/{id}.png`
+# in names of label files and folders, of training and of test images
+_SPLITS = (re.compile("train", re.IGNORECASE), re.compile("test|(?<![a-z])val(id(ation)?)?(?![a-z])", re.IGNORECASE))
 
 
 class LabelColumns(NamedTuple):
@@ -58,10 +60,11 @@ class ImageIndex:
             self._by_path[whole].append(path)
             self._by_stem[whole.rpartition("/")[2]].append(path)
 
-    def find(self, name: str, folder: str = "") -> list[str]:
+    def find(self, name: str, folder: str = "", file: str = "") -> list[str]:
         """Return the images that a name may mean: none, one, or several if the name is ambiguous.
 
-        `folder` is the folder of the label file, in which images are looked for first.
+        `folder` is the folder of the label file, in which images are looked for first. An ambiguous name in a `file`
+        such as `train_labels.csv` means an image in a folder such as `train`.
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
         stem = _remove_suffix(name)
@@ -79,6 +82,9 @@ class ImageIndex:
         if len(found) > 1:
             beside = f"{folder}/{stem}" if folder else stem
             found = [path for path in found if _remove_suffix(path) in (beside, stem)] or found
+        named = [split for split in _SPLITS if split.search(file)] if len(found) > 1 else []
+        if len(named) == 1:  # `trainval.csv` has two splits
+            found = [path for path in found if named[0].search(path.rpartition("/")[0])] or found
         return found
 
     def has(self, name: str) -> bool:
@@ -86,7 +92,7 @@ class ImageIndex:
 
     def find_one(self, name: str, source: Path, folder: str) -> str:
         """Return the image that a name means, or an empty string; raise DataError if it may mean several images."""
-        found = self.find(name, folder)
+        found = self.find(name, folder, source.stem)
         if len(found) > 1:
             seen = f"{source.name} names '{name}', which may be {list_some(sorted(found))}"
             remedy = 'write the folder into path_column, such as path_column = "FOLDER/{COLUMN}"'

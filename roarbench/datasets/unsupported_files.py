@@ -36,7 +36,7 @@ _KINDS = (
     _Kind(r"data_batch_\d\.bin|test_batch\.bin", "CIFAR-10's binary version", f'write known = "cifar10", or {_SAVE}'),
     _Kind("train|test", "CIFAR-100's Python version in pickles", _ARRAYS, needs="meta"),
     _Kind(
-        r"(train|t10k)[-.](images|labels)[-.]idx\d-ubyte(\.gz)?",
+        r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?",
         "an IDX file, MNIST's format",
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}",
     ),

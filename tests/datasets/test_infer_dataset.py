@@ -119,6 +119,14 @@ def test_folders_of_training_images_that_hold_the_test_folders_are_no_classes(tm
     assert infer_with_messages(tmp_path / "set")[0].classes == 2
 
 
+def test_test_folders_whose_names_differ_in_case_are_refused(tmp_path):
+    for name in ("train", "test"):
+        write_pictures(tmp_path / "set" / name, 4)
+    for folder in [*(tmp_path / "set" / "test").iterdir()]:
+        folder.rename(folder.parent / folder.name.upper())
+    assert_inference_fails(tmp_path / "set", "has the class 'BLUE', which .* lacks; 'blue' differs in case, spaces or")
+
+
 def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
     write_pictures(tmp_path / "set", 4)
     assert "separate classes" not in infer_with_messages(tmp_path / "set")[1]
@@ -297,14 +305,31 @@ def test_infer_dataset_rejects_training_split_without_rows_or_labels(tmp_path, l
     assert_inference_fails(tmp_path, f"the split 'train' has no {lack}; expected images with labels to train on")
 
 
-@pytest.mark.parametrize("missing", [{"bytes": None, "path": "1.png"}, None])
-def test_infer_dataset_rejects_rows_without_images(tmp_path, missing):
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ({"bytes": None, "path": "1.png"}, "1 of 4 rows of the split 'test' have no image in column 'image'; remove"),
+        (None, "1 of 4 rows of the split 'test' have no image in column 'image'; remove these rows"),
+        (
+            {"bytes": b"", "path": "1.png"},
+            r"1 of 12 images .*: row 3 of 'test' \(1 unreadable\); repair or remove them",
+        ),
+    ],
+)
+def test_infer_dataset_rejects_rows_without_images(tmp_path, missing, said):
     """Only `run` found these rows, after the images before them were decoded."""
     write_parquet_split(tmp_path, [0, 1] * 4)
     images = [{"bytes": IMAGE, "path": "0.png"}] * 3 + [missing]
     write_parquet_split(tmp_path, [0, 1] * 2, "test", images)
-    said = "1 of 4 rows of the split 'test' have no image in column 'image'; remove these rows"
     assert_inference_fails(tmp_path, said)
+
+
+def test_images_of_all_rows_tell_colour_and_size_of_parquet_files(tmp_path):
+    """Rows are often sorted by class, and the first class may be grey."""
+    grey, red = png(np.zeros((8, 8), np.uint8)), png(np.full((16, 16, 3), (200, 0, 0), np.uint8))
+    write_parquet_split(tmp_path / "set", [0] * 70 + [1] * 75, images=[grey] * 70 + [red] * 75)
+    record, _ = infer_with_messages(tmp_path / "set")
+    assert (record.channels, record.size) == (3, 16)
 
 
 CARD = """---
@@ -388,6 +413,7 @@ def test_patients_in_both_splits_of_parquet_files_are_counted(tmp_path, patients
     ("names", "words"),
     [
         (("fit", "holdout"), "the files 'fit', 'holdout' are taken for one split"),
+        (("a/train", "b/train"), "the files 'a/train', 'b/train' are taken for one split, from which test images"),
         (("data-00000-of-00002", "data-00001-of-00002"), ""),
         (("part_1", "part_2"), ""),
         (("train", "test"), ""),

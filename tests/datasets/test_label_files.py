@@ -316,6 +316,25 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             "splits: 'train' to train and 'val' to test in column 'phase' of 'a.csv'",
         ),
         (
+            {"a.csv": format_rows("path,label,split\n", lambda name, n: f"images/{name}/{n}.png,{name},{n % 3}\n")},
+            [20, 20],
+            "warning: column 'split' of a.csv has the values '0', '1', '2', of which none names a training",
+        ),
+        (
+            {"a.csv": format_rows("path,label,lesion\n", lambda name, n: f"images/{name}/{n}.png,{name},{n // 2}\n")},
+            [20, 20],
+            "warning: label files: column 'lesion' has 5 values in 20 images, which are drawn for testing",
+        ),
+        (
+            {
+                "a.csv": format_rows("path,case\n", lambda name, n: f"images/{name}/{n}.png,{n // 2}\n"),
+                "train.txt": format_rows("", lambda name, n: f"images/{name}/{n}.png\n" if n < 7 else ""),
+                "test.txt": format_rows("", lambda name, n: f"images/{name}/{n}.png\n" if n > 6 else ""),
+            },
+            [14, 6],
+            "warning: label files: column 'case': 1 of the 2 values of test images, such as '3', are values of",
+        ),
+        (
             {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
             [14, 6],
             "splits: 'False' to train and 'True' to test in column 'Is Test' of 'a.csv'",
@@ -343,7 +362,7 @@ def write_flat_images(folder, table):
         (
             "file,patient_id,label",
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]}",
-            "warning: labels.csv: column 'patient_id' has 5 values in 20 images, which are drawn for",
+            "warning: label files: column 'patient_id' has 5 values in 20 images, which are drawn for",
         ),
         (
             "file,label,fold",
@@ -353,7 +372,7 @@ def write_flat_images(folder, table):
         (
             "file,patient_id,label,split",
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 14 else 'test'}",
-            "warning: labels.csv: column 'patient_id': 1 of the 2 values of test images, such as 'p3', are values of",
+            "warning: label files: column 'patient_id': 1 of the 2 values of test images, such as 'p3', are values of",
         ),
         (
             "file,patient_id,label,split",
@@ -361,12 +380,14 @@ def write_flat_images(folder, table):
             "splits: 'train' to train and 'test' to test",
         ),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
+        ("file,animal", lambda n: f"{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'animal'"),
     ],
 )
 def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
     said = write_flat_images(tmp_path, "\n".join([header, *map(row, range(20))]))
     assert words in said
     assert said.count("patient_id") == 2 * ("patient" in words)
+    assert ("label files" in said) == ("label files" in words)
 
 
 def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):

@@ -400,6 +400,31 @@ LAYOUTS = [
         written='images = "FOLDER/2750"\ntest_share = 0.3',
     ),
     Layout(
+        "EuroSAT with lists",
+        train={"Forest/Forest_{0-3}.jpg": "Forest", "River/River_{0-3}.jpg": "River"},
+        test={"Forest/Forest_{6-7}.jpg": "Forest", "River/River_{6-7}.jpg": "River"},
+        others=("Forest/Forest_{4-5}.jpg", "River/River_{4-5}.jpg"),
+        texts={
+            f"{split}.csv": ",Filename,Label,ClassName\n"
+            + lines(f"0,Forest/Forest_{{{numbers}}}.jpg,0,Forest", f"1,River/River_{{{numbers}}}.jpg,1,River")
+            for split, numbers in (("train", "0-3"), ("validation", "4-5"), ("test", "6-7"))
+        },
+        written='images = "FOLDER"\ntrain = "train.csv"\ntest = "test.csv"',
+    ),
+    Layout(
+        "Stanford Cars of Kaggle, with CSV files",  # images of both splits have the same names
+        train={"cars_train/cars_train/{00001-00003}.jpg": "14", "cars_train/cars_train/{00004-00006}.jpg": "3"},
+        test={"cars_test/cars_test/{00001-00002}.jpg": "3", "cars_test/cars_test/{00003-00004}.jpg": "14"},
+        texts={
+            "cardatasettrain.csv": "x1,y1,x2,y2,Class,image\n"
+            + lines("39,116,569,375,14,{00001-00003}.jpg", "36,116,868,587,3,{00004-00006}.jpg"),
+            "cardatasettest.csv": "x1,y1,x2,y2,Class,image\n"
+            + lines("30,52,246,147,3,{00001-00002}.jpg", "100,19,576,203,14,{00003-00004}.jpg"),
+        },
+        written='images = "FOLDER"\nlabels = ["cardatasettest.csv", "cardatasettrain.csv"]\n'
+        'train = "cars_train"\ntest = "cars_test"',
+    ),
+    Layout(
         "iNaturalist 2021",
         train={
             "train_mini/00000_Animalia/a{0-3}.jpg": "00000_Animalia",
