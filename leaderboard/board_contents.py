@@ -31,7 +31,7 @@ RANDOM_KINDS = {  # descriptions under ROAR, where rows are compared with Random
 }
 NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
-    OPEN: "not shown, or no more than a search",
+    OPEN: "not shown to explain it",
     BELOW: str(OwnNetworkVerdict.OPPOSES),
     CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",
@@ -48,6 +48,7 @@ _KINDS_BY_VERDICT = {
     OwnNetworkVerdict.EXPLAINS: BEATS,
     OwnNetworkVerdict.SEARCHED: OPEN,
     OwnNetworkVerdict.ABOVE_SHORTER: OPEN,
+    OwnNetworkVerdict.ABOVE_ZERO: OPEN,
     OwnNetworkVerdict.OPEN: OPEN,
     OwnNetworkVerdict.OPPOSES: BELOW,
     OwnNetworkVerdict.BY_CONSTRUCTION: CONTROL,

@@ -31,9 +31,6 @@ class Advice(NamedTuple):
     near: list[AdvisedRow]
 
 
-_LERF_TEXTS = {OPEN: "not shown in LeRF order", BELOW: "opposes it in LeRF order"}
-
-
 def recommend_rows(
     own_network: BoardContents, roar: BoardContents | None = None, lerf: BoardContents | None = None
 ) -> Advice | None:
@@ -58,7 +55,7 @@ def recommend_rows(
             row,
             beside if beside and beside.value.value is not None else None,
             _is_above_rows_with_as_few_passes(row, rows.values()),
-            _LERF_TEXTS.get(reverse.colour_class, "") if reverse else "",
+            f"{reverse.verdict_text} in LeRF order" if reverse and reverse.colour_class in (OPEN, BELOW) else "",
         )
         (front if value > best else others).append(advised)
         best = max(best, value)

@@ -69,9 +69,9 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     }
 
 
-def _write_verdict(comparison: Comparison, protocol: Protocol, rows: tuple[BoardRow, BoardRow]) -> str:
+def _write_verdict(comparison: Comparison, rows: tuple[BoardRow, BoardRow]) -> str:
     names = [find_display_name(row.id).full_name for row in rows]
-    return describe_verdict(comparison.verdict, names, protocol, any(row.control for row in rows))
+    return describe_verdict(comparison.verdict, names)
 
 
 def _choose_pairs(

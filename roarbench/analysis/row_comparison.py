@@ -87,13 +87,12 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
     return " - ".join(shown.values())
 
 
-def describe_verdict(verdict: Verdict, names: Sequence[str], protocol: Protocol, control: bool) -> str:
-    """Return the verdict on the first of two rows in words; a `control` among them explains nothing."""
+def describe_verdict(verdict: Verdict, names: Sequence[str]) -> str:
+    """Return the verdict on the first of two rows in words; a larger gain alone does not explain a network."""
     if verdict is Verdict.SAME:
         return str(verdict)
     more, less = names if verdict is Verdict.BETTER else names[::-1]
-    explains = protocol.scores_all_network_pairs and not control
-    return f"{more} {'explains its network more' if explains else 'has a larger gain'} than {less}"
+    return f"{more} has a larger gain than {less}"
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

@@ -98,8 +98,8 @@ class CheckTable(GainTable):
         """Return the estimator that leads each column; None if no estimator is shown to lead.
 
         The leader has the largest gain of all rows and is significantly above Random; for own-network gain, its verdict
-        in `own_network` is "explains its network". If the network is at chance, or if there are fewer than 10 images,
-        no estimator leads.
+        in `own_network` is "explains its network", or "above 0" without a search. If the network is at chance, or if
+        there are fewer than 10 images, no estimator leads.
         """
         return {column: self._find_leader(column) for column in self.gains}
 
@@ -196,7 +196,8 @@ class CheckTable(GainTable):
         if others or best in self.controls or self.at_chance_warning or self._has_few_images(column):
             return None
         if column == OWN and self.own_network:
-            return best if self.own_network.verdicts[best] is OwnNetworkVerdict.EXPLAINS else None
+            leading = OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO
+            return best if self.own_network.verdicts[best] in leading else None
         return best if self._judge(column, best, CONTROLS[0]) is Verdict.BETTER else None
 
     def _describe_close_rows(self, column: str, leader: str) -> str:

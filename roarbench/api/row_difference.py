@@ -16,9 +16,8 @@ class Difference(NamedTuple):
         low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
         p_adjusted: Two-sided p value. If a column of the table has the comparison, p is adjusted for the column
             (Benjamini and Hochberg 1995); if `planned`, it is not adjusted.
-        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; `better` under
-            own-network gain means that the first row explains its network more. None without an interval, if the
-            networks are at chance, and if both gains are 0 by construction.
+        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table. None without an
+            interval, if the networks are at chance, and if both gains are 0 by construction.
         gains: Gains of the two rows, with their intervals.
         protocol: Protocol that measured the gains, such as `roar`.
         unit: Unit of the removed features, such as `scalar`.

@@ -19,7 +19,7 @@ from roarbench.cli.suggested_commands import append_proposed_command, describe_o
 from roarbench.cli.terminal import err, out, print_other_results, print_report, print_table
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -108,8 +108,7 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
             return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
         fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
         return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
-    control = OwnNetworkVerdict.CONTROL in difference.beside_zero
-    return describe_verdict(difference.verdict, names, SHOWN[difference.protocol], control)
+    return describe_verdict(difference.verdict, names)
 
 
 def diagnose(

@@ -40,6 +40,7 @@ _SHORT_ANSWERS = {  # to the question "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
     OwnNetworkVerdict.SEARCHED: "as a search",
     OwnNetworkVerdict.ABOVE_SHORTER: "above search",
+    OwnNetworkVerdict.ABOVE_ZERO: "above 0",
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",
 }

@@ -39,6 +39,7 @@ class OwnNetworkVerdict(StrEnum):
     SEARCHED = "no more than a search"  # significantly above 0, but not above the search
     # above the longest search of the table, but the map took more passes than this search, or an unknown number
     ABOVE_SHORTER = "above a shorter search"
+    ABOVE_ZERO = "above 0"  # significantly, in a table without a blind search, which would have such a gain, too
     OPEN = "not shown"
     OPPOSES = "opposes it"  # significantly below 0
     BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
@@ -173,13 +174,13 @@ def compare_with_searches(
 
 
 def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | None = None) -> OwnNetworkVerdict:
-    """Return the verdict on a row from its comparisons with 0 and with a search; without a search, 0 decides."""
+    """Return the verdict on a row from its comparisons with 0 and with a search, if the table has one."""
     if beside_zero is Verdict.WORSE:
         return OwnNetworkVerdict.OPPOSES
     if beside_zero is Verdict.SAME:
         return OwnNetworkVerdict.OPEN
     if beside_search is None:
-        return OwnNetworkVerdict.EXPLAINS
+        return OwnNetworkVerdict.ABOVE_ZERO
     if beside_search.comparison.verdict is not Verdict.BETTER:
         return OwnNetworkVerdict.SEARCHED
     return OwnNetworkVerdict.EXPLAINS if beside_search.long_enough else OwnNetworkVerdict.ABOVE_SHORTER

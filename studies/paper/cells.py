@@ -10,7 +10,11 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict
 from studies.paper.published import value_of
 
-_MARKS = {OwnNetworkVerdict.EXPLAINS: " **yes**", OwnNetworkVerdict.OPPOSES: " **opposes**"}
+_MARKS = {
+    OwnNetworkVerdict.EXPLAINS: " **yes**",
+    OwnNetworkVerdict.ABOVE_ZERO: " **above 0**",
+    OwnNetworkVerdict.OPPOSES: " **opposes**",
+}
 
 
 def make_gain_table(by_set: Mapping[str, Mapping[str, Row]], format_gain: Callable[[Row | None], str]) -> str:

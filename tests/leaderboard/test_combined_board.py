@@ -370,7 +370,7 @@ def test_compare_page_compares_two_estimators_by_own_network_gain(views):
     pair = compare_rows(view.suite_judges, OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
     names = ("Grad-CAM", "Gradient") if pair.comparison.verdict is Verdict.BETTER else ("Gradient", "Grad-CAM")
     same = pair.comparison.verdict is Verdict.SAME
-    verdict = str(Verdict.SAME) if same else " explains its network more than ".join(names)
+    verdict = str(Verdict.SAME) if same else " has a larger gain than ".join(names)
     assert re.search(rf"Difference in own-network gain: .* points: {verdict} \(p = ", page)
     assert page.count('class="pair"') == 1 and "Own-network gain</a>" in page
     with pytest.raises(PageNotFound, match="no row 'gradcam' with ROAR gain over Random in quick v8"):

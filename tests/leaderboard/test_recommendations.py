@@ -49,7 +49,9 @@ def recommend(board, *names, added=(), lerf=()):
         passes, gain, kind = ADVISED[name]
         about = {"control": False, "added": name in added, "passes": passes}
         rows.append(replace(bare, id=name, verdict_class=kind, value=Estimate(*gain), **about))
-    others = [replace(bare, id=name, verdict_class=kind) for name, kind in dict(lerf).items()]
+    others = [
+        replace(bare, id=name, verdict_class=kind, verdict_text=text) for name, (kind, text) in dict(lerf).items()
+    ]
     return recommend_rows(replace(own, rows=tuple(rows)), roar, replace(own, rows=tuple(others)))
 
 
@@ -84,9 +86,10 @@ def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board)
 
 
 def test_recommended_row_is_marked_if_lerf_order_gives_another_verdict(combined_board):
-    found = recommend(combined_board, "lrp", "deeplift", "occlusion", lerf={"lrp": OPEN, "occlusion": BELOW})
-    assert [each.lerf_text for each in found.front] == ["not shown in LeRF order", "opposes it in LeRF order"]
-    assert [each.lerf_text for each in recommend(combined_board, "lrp", lerf={"lrp": BEATS}).front] == [""]
+    lerf = {"lrp": (OPEN, "above 0"), "occlusion": (BELOW, "opposes it")}
+    found = recommend(combined_board, "lrp", "deeplift", "occlusion", lerf=lerf)
+    assert [each.lerf_text for each in found.front] == ["above 0 in LeRF order", "opposes it in LeRF order"]
+    assert [each.lerf_text for each in recommend(combined_board, "lrp", lerf={"lrp": (BEATS, "")}).front] == [""]
     assert (found.removal_text, found.levels_text) == (
         "5 and 50 % removed, most important first",
         "ROAR gain: 90 % removed; own-network gain: 5 and 50 % removed",

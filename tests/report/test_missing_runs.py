@@ -88,7 +88,7 @@ def test_verdict_of_unfinished_table_is_marked(complete, unfinished):
     """With ig, the verdict on grad is adjusted for two rows, and is not significant; without ig, grad stands alone."""
     done, waiting = (make_table(results, "own-network") for results in (complete, unfinished))
     line = "Unfinished (‡): 3 of 30 runs are missing; verdicts may change."
-    assert "not shown" in render_words(done) and "explains its network‡" in render_words(waiting)
+    assert "not shown" in render_words(done) and "above 0‡" in render_words(waiting)
     for words in (render_words(waiting), "\n".join(summarize_notes(waiting)), render(waiting, "markdown")):
         assert line in words
     assert line in format_html(waiting) and line.replace(" (‡)", "") in make_chart(waiting).caption
@@ -113,7 +113,7 @@ def test_combined_table_marks_the_unfinished_protocol_only(complete, unfinished)
     assert (table.roar.runs.own, table.own_network.runs.own) == (RunCounts(0, 12), RunCounts(3, 30))
     page = render(table, "markdown")
     assert "Own-network gain: Unfinished (‡): 3 of 30 runs are missing; verdicts may change." in page
-    assert " yes‡ |" in page and page.count("‡") == 2
+    assert " above 0‡ |" in page and page.count("‡") == 2
     assert "‡" not in render(make_combined_table(complete), "markdown")
     record = json.loads(render(table, "json"))
     assert [record[name]["missing_runs"] for name in ("roar", "own_network")] == [0, 3]

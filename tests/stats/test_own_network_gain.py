@@ -181,7 +181,7 @@ def test_own_network_verdict_names_side_of_0() -> None:
     unclear = compute_own_network_gain(draw_answers(5, images=300, own=0), Order.MORF).gain
     found = decide_verdicts({"a": above, "b": below, "c": unclear})
     assert [judge_beside_search(verdict) for verdict in found.values()] == [
-        "explains its network",
+        "above 0",
         "opposes it",
         "not shown",
     ]

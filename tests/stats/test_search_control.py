@@ -84,7 +84,7 @@ def test_searches_do_not_change_comparison_with_0(kept):
     alone, beside = find_verdicts(rows, {}, {}), find_verdicts(kept, {}, LENGTHS)
     for name, verdict in alone.items():
         assert (beside[name] in ("not shown", "opposes it")) == (verdict in ("not shown", "opposes it"))
-    assert alone["copy"] == "explains its network"  # without a search, 0 decides
+    assert alone["copy"] == "above 0"  # without a search, no row is shown to explain its network
 
 
 def test_gain_over_search_is_paired(gains):
@@ -115,7 +115,7 @@ def test_row_compares_with_0_if_search_is_incomplete(kept):
     scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {}, searches=LENGTHS)
     board = Judge.from_kept(scores, OWN_NETWORK, complete, frozenset(), {"good": 2.0}).make_board()
     good, *searches = board.rows
-    assert (good.network.verdict, good.network.search) == ("explains its network", None)
+    assert (good.network.verdict, good.network.search) == ("above 0", None)
     assert [row.network for row in searches] == [None, None]
 
 
