@@ -92,14 +92,17 @@ def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> 
 
 
 def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:
+    """Count the rows that are shown to explain their network; in a table without a search, those above 0."""
     estimators = _select_own_estimators(rows)
     verdicts = [row.network.verdict for row in estimators if row.network]
     if not estimators or len(verdicts) < len(estimators):
         return ""
-    count = verdicts.count(OwnNetworkVerdict.EXPLAINS)
-    verb, its = ("is", "its") if count < 2 else ("are", "their")
+    without_search = OwnNetworkVerdict.ABOVE_ZERO in verdicts
+    count = verdicts.count(OwnNetworkVerdict.ABOVE_ZERO if without_search else OwnNetworkVerdict.EXPLAINS)
     of = f"{count or 'None'} of {'the suite’s ' * any(row.added for row in rows)}{len(estimators)} estimators"
-    return f"{of} {verb} shown to explain {its} network"
+    if without_search:
+        return f"{of} {'gain' if count > 1 else 'gains'} more than 0, compared with no blind search"
+    return f"{of} {'is shown to explain its' if count < 2 else 'are shown to explain their'} network"
 
 
 def _select_own_estimators(rows: Sequence[BoardRow]) -> list[BoardRow]:

@@ -153,6 +153,9 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     for protocol, order in ((OWN_NETWORK, MORF_FIRST), (OWN_NETWORK_LERF, "(least important features removed first)")):
         found = write_own_network_headline(shown_none, protocol)
         assert found == f"None of 2 estimators is shown to explain its network {order}"
+        alone, _ = make_two_boards({"grad": OwnNetworkVerdict.ABOVE_ZERO, "ig": False}, {})
+        found = write_own_network_headline(alone, protocol)
+        assert found == f"1 of 2 estimators gains more than 0, compared with no blind search {order}"
 
 
 def test_page_describes_verdicts_of_boards_with_gains():
