@@ -20,7 +20,7 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
-from roarbench.datasets import image_folders, parquet_files, table_columns, tabular
+from roarbench.datasets import doubtful_features, image_folders, parquet_files, table_columns, tabular
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
@@ -123,13 +123,12 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     columns = table_columns.sort_columns(table, label)
     for line in table_columns.describe_columns_left_out(table, columns, path):
         warn(line)
-    for line in table_columns.describe_groups(table, columns):
+    groups = table_columns.describe_groups(table, columns)
+    for line in (*groups, *doubtful_features.describe_ids_and_codes(table, columns.features, path)):
         warn(f"warning: {path.name}: {line}")
-    for name in table_columns.find_id_columns(table, columns.features):
-        seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
-        warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
     usual_columns = table_columns.list_usual_label_columns(table)
-    if others := [f"'{name}'" for name in table.column_names if name in usual_columns and name != label]:
+    numbered = [*filter(table_columns.NUMBERED_LABEL_NAME.fullmatch, table.column_names)]
+    if others := [f"'{name}'" for name in table.column_names if name in (*usual_columns, *numbered) and name != label]:
         seen = f"column '{label}' has the classes, but {list_some(others)} could have them by name"
         warn(f"warning: {path.name}: {seen}; rename the column of classes to 'label', and leave out copies of it")
     if not usual_columns:
@@ -148,10 +147,10 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     named = tuple(columns.features) if are_some_left_out else ()
     record = replace(record, own=TABLE, folder=folder, label_column=label, columns=named, share=TEST_SHARE)
     values, labels = tabular.extract_features_and_labels(table, record, path)
-    if repeated := table_columns.describe_repeated_rows(values, labels, record):
+    if repeated := doubtful_features.describe_repeated_rows(values, labels, record):
         warn(f"warning: {path.name}: {repeated}")
     train_rows = select_rows_of_split(record, Split.TRAIN, labels)
-    for line in table_columns.describe_doubtful_features(values, labels, columns.features, train_rows):
+    for line in doubtful_features.describe_doubtful_features(values, labels, columns.features, train_rows):
         warn(f"warning: {path.name}: {line}")
     return add_counts_of_table(record, values, labels)
 
@@ -186,15 +185,8 @@ def _holds_image(table: pa.Table, name: str) -> bool:
 
 def _are_names_values(names: list[str]) -> bool:
     """Return whether column names are probably the first row of values: all are numbers, or one is a decimal number."""
-    return all(map(_is_number, names)) or any("." in name and _is_number(name) for name in names)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    numbers = [bool(tabular.parse_numbers([name.strip()])) for name in names]
+    return all(numbers) or any("." in name and number for name, number in zip(names, numbers, strict=True))
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:

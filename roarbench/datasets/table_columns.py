@@ -1,32 +1,27 @@
 """Sort the columns of a user's table: the class column, the features, and every other column with its reason.
 
-The last functions describe what may be wrong with features and classes, such as ids and rows in both splits.
+`doubtful_features` describes what may be wrong with the values of features.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import fit_on_one_line, fold_name, format_percent_number, list_some
 from roarbench.datasets import tabular
-from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import find_split_values
 from roarbench.datasets.parquet_files import has_text_type
-from roarbench.datasets.repeats import describe_items_in_both_splits
-from roarbench.datasets.select_images import Labels, select_rows_of_split
 
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
+NUMBERED_LABEL_NAME = re.compile(r"(label|class|target|category)[_ ]?(\d+|[a-z])", re.I)  # of one of several targets
+_EMPTY_CLASSES = {"?", "-", "nan", "null", "n/a", "#n/a"}  # folded names that often stand for a missing label
 # columns of row numbers: of users, of pandas (to_csv, reset_index, to_parquet), of R's readr, and of databases
 _ROW_NUMBER_NAME = re.compile(
     r"|id|index|unnamed: \d+(\.\d+)?|__index_level_\d+__|level_0|rowid|row_?(id|nr|num|number|names?)|\.\.\.1", re.I
@@ -43,10 +38,6 @@ _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 # a number with spaces or apostrophes between its digits, or with a sign of money or percent
 _DECORATED_NUMBER = r"^\s*[-+]?[$€£¥]?\s*(\d{1,3}([ '’\x{A0}\x{202F}.,]\d{3})+|\d+)([.,]\d+)?\s*[%‰$€£¥]?\s*$"
 _LIST_OF_NUMBERS = rf"^[\s\[]*\d+(\.\d+)?([\s,;]+\d+(\.\d+)?){{{_MIN_LIST - 1},}}[\s\]]*$"
-# the middle half of a column's values is to take this many of the 256 steps; columns of few values are not tested,
-# nor those that hold one value in nearly all rows
-_FEWEST_STEPS, _FEWEST_VALUES, _FEWEST_ROWS = 8, 16, 0.25
-_ROWS_PER_VALUE = 5  # with fewer rows for each value of a feature, the value may determine the class by chance
 
 
 class SortedColumns(NamedTuple):
@@ -197,7 +188,9 @@ def find_label_column(table: pa.Table, path: Path) -> str:
 
 def list_usual_label_columns(table: pa.Table) -> list[str]:
     """Return the columns that have a usual name of a class column; the most usual name comes first."""
-    return [name for known in LABEL_COLUMN_NAMES for name in table.column_names if name.strip().lower() == known]
+    names: dict[str, str] = {name: name.strip().lower() for name in table.column_names}
+    known = [label for label in LABEL_COLUMN_NAMES if label != "y" or "x" not in names.values()]  # x, y are a place
+    return [name for label in known for name, simple in names.items() if simple == label]
 
 
 def _is_meant_as_class(table: pa.Table, name: str, path: Path) -> bool:
@@ -224,19 +217,6 @@ def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()
     return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= tabular.MIN_ROWS_PER_CLASS
-
-
-def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
-    """Return the columns with a different whole number in every row, repeated rows counted once.
-
-    Tables in which more than half of the rows are repeated have none: there, any column may differ between the others.
-    """
-    columns = {name: tabular.convert_to_floats(table[name]) for name in names}
-    different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
-    if 2 * different_rows < table.num_rows:
-        return []
-    whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
-    return [name for name, column in whole.items() if pc.count_distinct(column).as_py() == different_rows]
 
 
 def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
@@ -277,8 +257,9 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     for group in alike.values():
         if len(group) > 1:
             yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
-    if -1 in alike and 0 in alike:
-        yield f"warning: {alike[-1][0]} is a class beside {alike[0][0]}; if it stands for a missing label, leave it out"
+    for key in alike:
+        if key in _EMPTY_CLASSES or key == -1 and 0 in alike:
+            yield f"warning: {alike[key][0]} is a class; if it stands for a missing label, leave it out"
 
 
 def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
@@ -288,65 +269,3 @@ def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     shares = [f"'{row['values']}' {format_percent_number(row['counts'] / table.num_rows)}%" for row in ordered]
     yield f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
     yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
-
-
-def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
-    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
-    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
-    train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
-    return describe_items_in_both_splits(train, test, "row", "features")
-
-
-def describe_doubtful_features(
-    values: NDArray[np.float64], labels: Labels, names: Sequence[str], train_rows: NDArray[np.int64]
-) -> Iterator[str]:
-    """Yield warnings about features, (n, d), of these names; `labels` are class numbers, (n,)."""
-    trained = values[train_rows]
-    steps = tabular.quantize_features(values, train_rows)[train_rows, :, 0, 0].astype(int)
-    merged, copies = [], []
-    for place, name in enumerate(names):
-        found, numbers, counts = np.unique(trained[:, place], return_inverse=True, return_counts=True)
-        others = numbers.reshape(-1) != counts.argmax()  # the most frequent value may mark missing ones, or rare events
-        if len(found) > _FEWEST_VALUES and others.mean() >= _FEWEST_ROWS:
-            low, high = np.quantile(steps[others, place], (0.25, 0.75))
-            if high - low < _FEWEST_STEPS:
-                start, end = np.quantile(trained[others, place], (0.25, 0.75))
-                merged.append(
-                    f"'{name}' (half of its values in {start:g} to {end:g}, all in {found[0]:g} to {found[-1]:g})"
-                )
-        different, numbers = np.unique(values[:, place], return_inverse=True)
-        pairs = np.unique(np.stack([numbers.reshape(-1), labels], 1), axis=0)
-        few_values = len(different) <= len(values) / _ROWS_PER_VALUE
-        if few_values and _marks_class(pairs) or _are_classes_in_order(values[:, place], labels):
-            copies.append(f"'{name}'")
-    if merged:
-        remedy = "fill in missing values that a number such as -999 stands for, or take the logarithm of the column"
-        yield f"256 steps hardly tell the values of a column apart: column {list_some(merged)}; {remedy}"
-    if copies:
-        remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
-        seen = "each value occurs in one class only, one value has all rows of one class, or classes do not overlap"
-        yield f"{seen}: column {list_some(copies)}; {remedy}"
-    marks = [place for place, name in enumerate(names) if f"'{name}'" not in copies and {*values[:, place]} == {0, 1}]
-    for label in np.unique(labels):
-        others = [place for place in marks if not values[labels == label, place].any()]
-        if len(others) > 1 and (values[labels != label][:, others].sum(1) == 1).all():
-            listed = list_some([f"'{names[place]}'" for place in others])
-            remedy = "if each of them marks a class, write one class column in their place"
-            yield f"one of the columns {listed} and the class column is 1 in each row, as in one-hot classes; {remedy}"
-
-
-def _are_classes_in_order(values: NDArray[np.float64], labels: Labels) -> bool:
-    """Return whether the ranges of the classes do not overlap, as in noisy copies, and in dates of sorted rows."""
-    ranges = sorted((values[labels == label].min(), values[labels == label].max()) for label in np.unique(labels))
-    lies_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
-    return lies_apart and len(ranges) <= len(values) / _ROWS_PER_VALUE
-
-
-def _marks_class(pairs: NDArray[np.int64]) -> bool:
-    """Return whether values determine the class, or one value marks one class, as in a column of one-hot classes.
-
-    `pairs` are the different pairs of a value and a class, (k, 2), numbered from 0.
-    """
-    classes_of_value, values_of_class = (np.bincount(pairs[:, side]) for side in (0, 1))
-    alone = (classes_of_value[pairs[:, 0]] == 1) & (values_of_class[pairs[:, 1]] == 1)
-    return bool((classes_of_value == 1).all() or alone.any())

@@ -90,15 +90,20 @@ def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:
     """
     if not path.name.lower().endswith(CSV_SUFFIXES):
         return table
-    texts = _read_as_text(path, [name])[name]
+    texts = read_as_written(table.select([name]), path)[name]
     if has_number_type(table[name].type):
         texts = pc.utf8_trim_whitespace(texts)
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     return table.set_column(table.column_names.index(name), name, texts)
 
 
-def _read_as_text(path: Path, names: list[str]) -> pa.Table:
-    as_text = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+def read_as_written(table: pa.Table, path: Path) -> pa.Table:
+    """Return the columns as text: of a CSV file as it is written, of a parquet file as plain numbers."""
+    kinds = dict.fromkeys(table.column_names, pa.string())
+    if not kinds or not path.name.lower().endswith(CSV_SUFFIXES):
+        plain = [pc.cast(pc.cast(column, get_value_type(column.type)), pa.string()) for column in table.columns]
+        return pa.table(plain, list(kinds))
+    as_text = pa.csv.ConvertOptions(include_columns=list(kinds), column_types=kinds)
     return pa.csv.read_csv(path, parse_options=_make_parse_options(path), convert_options=as_text)
 
 
@@ -108,7 +113,7 @@ def refuse_points_of_thousands(table: pa.Table, path: Path) -> None:
     Each number with a point has three digits behind the point, of which one is a zero at the end, and others have none.
     """
     floats = [name for name in table.column_names if pa.types.is_floating(table[name].type)]
-    texts = _read_as_text(path, floats) if floats and path.name.lower().endswith(CSV_SUFFIXES) else table.select([])
+    texts = read_as_written(table.select(floats if path.name.lower().endswith(CSV_SUFFIXES) else []), path)
     for name in texts.column_names:
         values = pc.utf8_trim_whitespace(texts[name])
         pointed = values.filter(pc.match_substring(values, "."))
@@ -133,8 +138,10 @@ def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
         return pa.csv.ParseOptions()  # pyarrow reports the error of an empty file
     if lines[0].startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path.name} is UTF-16, expected UTF-8; save the file as UTF-8")
-    if lines[0].startswith(b"#") and not any(mark.encode() in lines[0] for mark in _SEPARATORS):
-        raise DataError(f"{path.name} begins with a comment (#), expected a row of column names; remove the comment")
+    is_comment = lines[0].startswith(b"#") and not any(mark.encode() in lines[0] for mark in _SEPARATORS)
+    if is_comment or lines[0].lower().startswith(b"sep="):  # Excel names the separator
+        seen = f"{path.name} begins with '{lines[0].decode('utf-8', 'replace')}'"
+        raise DataError(f"{seen}, expected a row of column names; remove this line")
     possible = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
     if len(possible) > 1:
         possible = [mark for mark in possible if len({line.count(mark.encode()) for line in lines}) == 1]
@@ -167,6 +174,9 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
         raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
     if doubled := [name for name, count in names.items() if count > 1]:
         raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
+    bad = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+    if bad and path.name.lower().endswith(CSV_SUFFIXES):
+        raise DataError(f"{path} is not UTF-8: column '{bad[0]}' has other bytes; save the file as UTF-8")
 
 
 def list_index_columns(table: pa.Table) -> list[str]:
@@ -175,6 +185,14 @@ def list_index_columns(table: pa.Table) -> list[str]:
         index = json.loads((table.schema.metadata or {})[b"pandas"])["index_columns"]
         # a range of row numbers is described by a dict and has no column
         return [name for name in index if isinstance(name, str) and name in table.column_names]
+    return []
+
+
+def list_category_columns(table: pa.Table) -> list[str]:
+    """Return the columns that pandas stored as categories; parquet keeps only their numbers."""
+    with suppress(ValueError, LookupError, TypeError):
+        columns = json.loads((table.schema.metadata or {})[b"pandas"])["columns"]
+        return [column["field_name"] for column in columns if column["pandas_type"] == "categorical"]
     return []
 
 

@@ -5,6 +5,7 @@ import json
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -275,19 +276,87 @@ def write_rows(path, header, row, count=60):
 
 
 @pytest.mark.parametrize(
-    ("value", "count", "warned"),
+    ("value", "count", "words"),
     [
-        (lambda n: -999 if n % 4 == 0 else n / 7, 60, True),
-        (lambda n: 10 ** (n / 5), 60, True),
-        (lambda n: 1e6 if n == 5 else n / 7, 60, True),  # the 99th percentile of few rows is the largest
-        (lambda n: 1e6 if n == 5 else n / 7, 400, False),
-        (lambda n: n / 7, 60, False),
-        (lambda n: n if n % 50 == 0 else 0, 2000, False),  # a rare event
+        (lambda n: 10 ** (n / 5), 60, "256 steps hardly tell the values of a column apart: column 'a' ("),
+        (lambda n: 1e6 if n == 5 else n / 7, 60, "256 steps"),  # the 99th percentile of few rows is the largest
+        (lambda n: 1000 if n % 4 == 0 else n % 10, 60, "256 steps"),  # a step for several of ten frequent values
+        (lambda n: 1e6 if n == 5 else n / 7, 400, ""),
+        (lambda n: n / 7, 60, ""),
+        (lambda n: n if n % 50 == 0 else 0, 2000, ""),  # a rare event
+        (
+            lambda n: -999 if n % 4 == 0 else n / 7,
+            60,
+            "apart from the other values: column 'a' (-999 in 15 of 60 rows)",
+        ),
+        (lambda n: 99 if n % 4 == 0 else n % 10, 60, "column 'a' (99 in 15 of 60 rows); fill these values in"),
+        (lambda n: -1 if n % 3 == 0 else n % 6, 60, "column 'a' (-1 in 20 of 60 rows)"),
+        (lambda n: n % 20 - 1, 60, ""),  # -1 is as frequent as other whole numbers
+        (lambda n: n % 100, 400, ""),  # 99 is near other numbers
+        (lambda n: n % 2 * 2 - 1, 60, ""),
     ],
 )
-def test_column_whose_steps_lose_its_differences_is_named(tmp_path, value, count, warned):
-    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{value(n)},{n % 13},{n % 2}", count)
-    assert ("256 steps hardly tell the values of a column apart: column 'a' (" in infer(rows)[1]) == warned
+def test_column_whose_steps_lose_its_differences_or_that_marks_missing_values_is_named(tmp_path, value, count, words):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{value(n)},{n % 13},{n * n % 2}", count)
+    said = infer(rows)[1]
+    assert words in said
+    assert ("256 steps" in said, "stands for missing" in said) == (
+        words[:3] == "256",
+        bool(words) and words[:3] != "256",
+    )
+
+
+def days(n):
+    return f"{2021 + n % 3}{n % 12 + 1:02}{n % 28 + 1:02}"
+
+
+@pytest.mark.parametrize(
+    ("cell", "warned"),
+    [
+        (lambda n: f"{n % 9:05}", "column 'a' (such as 00000)"),
+        (lambda n: days(n), "column 'a' (such as 20210101)"),
+        (lambda n: f"{days(n)}.0", "column 'a' (such as 20210101.0)"),
+        (lambda n: 20_210_000 + n % 50, ""),
+        (lambda n: f"0.{n}", ""),
+    ],
+)
+def test_codes_and_dates_that_are_read_as_numbers_are_named(tmp_path, cell, warned):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{cell(n)},{n % 13},{n % 2}")
+    said = infer(rows)[1]
+    assert warned in said and ("codes or dates are read as numbers" in said) == bool(warned)
+
+
+def test_categories_of_pandas_that_are_read_as_numbers_are_named(tmp_path):
+    frame = pd.DataFrame({"a": pd.Categorical([3, 1, 2, 1] * 15), "b": range(60), "label": [0, 1] * 30})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert "codes or dates are read as numbers: column 'a' (categories); to" in infer(tmp_path / "rows.parquet")[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "label", "words"),
+    [
+        ("a,target_1,target_2", "target_2", "'target_2' has the classes, but 'target_1' could have them by name"),
+        ("x,y,kind", "kind", "the last, is taken: 'kind'"),  # a place
+        ("y,a,kind", "y", ""),
+        (
+            f"{','.join(f'pixel{n}' for n in range(16))},kind",
+            "kind",
+            "features are named like pixels, but a table has no",
+        ),
+    ],
+)
+def test_several_targets_coordinates_and_pixels_are_told_from_classes(tmp_path, header, label, words):
+    count = header.count(",") - 1
+    rows = write_rows(tmp_path / "rows.csv", header, lambda n: f"{n % 7},{','.join([str(n // 2 % 2)] * count)},{n % 2}")
+    record, said = infer(rows)
+    assert (record.label_column, words in said) == (label, True)
+
+
+def test_equal_rows_of_several_classes_are_counted(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n // 2},{n % 50},{n % 2 if n < 8 else 0}")
+    assert "have the same features as a row of another class" not in infer(rows)[1]
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n // 2},{n // 2},{n % 2 if n < 8 else 0}")
+    assert "8 of 60 rows have the same features as a row of another class" in infer(rows)[1]
 
 
 @pytest.mark.parametrize(
@@ -409,7 +478,9 @@ def test_unnamed_column_of_pandas_is_the_row_number(tmp_path):
     ("content", "said"),
     [
         ("a,b,label\n1,2,3\n".encode("utf-16"), "rows.csv is UTF-16, expected UTF-8; save the file as UTF-8"),
-        (b"# made today\na,b,label\n1,2,3\n", "begins with a comment .* remove the comment"),
+        (b"# made today\na,b,label\n1,2,3\n", "begins with '# made today', expected a row of .*; remove this line"),
+        (b"sep=;\na;b;label\n1;2;3\n", "begins with 'sep=;', expected a row of column names; remove this line"),
+        ("a,b,label\n1,2,süß\n".encode("latin-1"), "is not UTF-8: column 'label' has other bytes; save the file as"),
     ],
 )
 def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said):
@@ -420,7 +491,10 @@ def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said
 
 @pytest.mark.parametrize(
     ("labels", "warned"),
-    [(["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)],
+    [
+        *((["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)),
+        *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], False)),
+    ],
 )
 def test_class_that_may_stand_for_a_missing_label_is_named(tmp_path, labels, warned):
     path = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n % 13},{n % 7},{labels[n % len(labels)]}")

@@ -1,0 +1,153 @@
+"""Describe what may be wrong with the features of a user's table: ids, codes, copies of the class, repeated rows."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.common.text import list_some
+from roarbench.datasets import tabular
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.repeats import describe_items_in_both_splits
+from roarbench.datasets.select_images import Labels, select_rows_of_split
+
+# the middle half of a column's values is to take this many of the 256 steps; of columns of few values, each that
+# occurs often is to have a step of its own; columns that hold one value in nearly all rows are not tested
+_FEWEST_STEPS, _FEWEST_VALUES, _FEWEST_ROWS = 8, 16, 0.25
+_OFTEN = 0.01  # share of the rows; rarer values may be clipped
+_ROWS_PER_VALUE = 5  # with fewer rows for each value of a feature, the value may determine the class by chance
+_SENTINEL = re.compile(r"-1|-9|-?99+")  # numbers that often stand for missing ones
+_FEWEST_BESIDE_SENTINEL = 4  # other values of such a column
+# whole numbers that are days of the years 1800 to 2199, such as 20240131
+_DATE = r"^(18|19|20|21)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\.0)?$"
+_PIXEL_NAME, _FEWEST_PIXELS = re.compile(r"(pixel|px)[_ ]?\d+(_\d+)?|\d+x\d+", re.I), 16  # columns of such names
+_REMEDY = "to leave it out, write columns = […] without it in the suite's file"
+
+
+def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) -> Iterator[str]:
+    """Yield lines about features that are probably ids, codes, dates or pixels, by their names and types."""
+    columns = {name: tabular.convert_to_floats(table[name]) for name in names}
+    whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
+    different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
+    # if more than half of the rows are repeated, any column may differ between the others
+    count = different_rows if 2 * different_rows >= table.num_rows else 0
+    if ids := [f"'{name}'" for name, column in whole.items() if pc.count_distinct(column).as_py() == count]:
+        seen = "has a different whole number in every row that is not repeated, as ids have"
+        yield f"column {list_some(ids)} {seen}; {_REMEDY}"
+    texts = tabular.read_as_written(table.select(list(whole)), path)
+    kinds = dict.fromkeys(tabular.list_category_columns(table), "categories")
+    kinds |= {name: code for name in whole if (code := _describe_code(texts[name]))}
+    if codes := [f"'{name}' ({kinds[name]})" for name in names if name in kinds]:
+        yield f"codes or dates are read as numbers: column {list_some(codes)}; {_REMEDY}"
+    if len(pixels := [f"'{name}'" for name in names if _PIXEL_NAME.fullmatch(name)]) >= _FEWEST_PIXELS:
+        remedy = "to read images, save each row as an image file in a folder per class, or use rb.Suite.from_arrays"
+        yield f"features are named like pixels, but a table has no neighbours: column {list_some(pixels)}; {remedy}"
+
+
+def _describe_code(texts: pa.ChunkedArray) -> str:
+    """Return an example of whole numbers that are probably codes or dates; an empty string if they are not."""
+    coded = texts.filter(pc.match_substring_regex(texts, r"^0\d"))
+    if not len(coded) and pc.all(pc.match_substring_regex(texts, _DATE)).as_py():
+        coded = texts
+    return f"such as {coded[0]}" if len(coded) else ""
+
+
+def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
+    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
+    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
+    train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
+    kinds = np.unique(np.stack([numbers, labels], 1), axis=0)[:, 0]  # a number for each class of equal rows
+    several = int(np.isin(numbers, kinds[1:][kinds[1:] == kinds[:-1]]).sum())
+    seen = describe_items_in_both_splits(train, test, "row", "features")
+    contrary = f"{several} of {len(labels)} rows have the same features as a row of another class"
+    return "; ".join(filter(None, (seen, contrary if several else "")))
+
+
+def describe_doubtful_features(
+    values: NDArray[np.float64], labels: Labels, names: Sequence[str], train_rows: NDArray[np.int64]
+) -> Iterator[str]:
+    """Yield warnings about features, (n, d), of these names; `labels` are class numbers, (n,)."""
+    steps = tabular.quantize_features(values, train_rows)[:, :, 0, 0].astype(int)
+    merged, copies, missing = [], [], []
+    for place, name in enumerate(names):
+        column = values[:, place]
+        found, numbers, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if sentinel := _find_sentinel(found, counts):
+            missing.append(f"'{name}' ({sentinel})")
+        elif _are_steps_few(steps[:, place], numbers, counts):
+            start, end = np.quantile(column[numbers != counts.argmax()], (0.25, 0.75))
+            span = f"all in {found[0]:g} to {found[-1]:g}"
+            merged.append(f"'{name}' (half of its values in {start:g} to {end:g}, {span})")
+        pairs = np.unique(np.stack([numbers, labels], 1), axis=0)
+        few_values = len(found) <= len(values) / _ROWS_PER_VALUE
+        if few_values and _marks_class(pairs) or _are_classes_in_order(column, labels):
+            copies.append(f"'{name}'")
+    if missing:
+        seen = "a number that often stands for missing values lies apart from the other values"
+        yield f"{seen}: column {list_some(missing)}; fill these values in, or leave the rows or the column out"
+    if merged:
+        remedy = "fill in values that stand for missing ones, or take the logarithm of the column"
+        yield f"256 steps hardly tell the values of a column apart: column {list_some(merged)}; {remedy}"
+    if copies:
+        remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
+        seen = "each value occurs in one class only, one value has all rows of one class, or classes do not overlap"
+        yield f"{seen}: column {list_some(copies)}; {remedy}"
+    marks = [place for place, name in enumerate(names) if f"'{name}'" not in copies and {*values[:, place]} == {0, 1}]
+    for label in np.unique(labels):
+        others = [place for place in marks if not values[labels == label, place].any()]
+        if len(others) > 1 and (values[labels != label][:, others].sum(1) == 1).all():
+            listed = list_some([f"'{names[place]}'" for place in others])
+            remedy = "if each of them marks a class, write one class column in their place"
+            yield f"one of the columns {listed} and the class column is 1 in each row, as in one-hot classes; {remedy}"
+
+
+def _find_sentinel(found: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
+    """Describe the smallest or largest value, such as -999, if it probably stands for missing ones; else empty.
+
+    `found` are the different values of a column, ascending. The others are at most half as large, or not negative and
+    rarer each.
+    """
+    if len(found) <= _FEWEST_BESIDE_SENTINEL:
+        return ""
+    for end in (0, -1):
+        value, count, others = found[end], counts[end], np.delete(found, end)
+        is_most_frequent = count > np.delete(counts, end).max()
+        is_apart = 2 * np.abs(others).max() <= abs(value) or value < 0 <= others[0] and is_most_frequent
+        if count > 1 and is_apart and _SENTINEL.fullmatch(f"{value:g}"):
+            return f"{value:g} in {count} of {counts.sum()} rows"
+    return ""
+
+
+def _are_steps_few(steps: NDArray[np.int64], numbers: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
+    """Return whether the steps of a column, (n,), hardly tell its values, numbered from 0, apart."""
+    others = numbers != counts.argmax()  # the most frequent value may be that of most rows beside rare events
+    if others.mean() < _FEWEST_ROWS:
+        return False
+    if len(counts) <= _FEWEST_VALUES:
+        frequent = counts[numbers] >= _OFTEN * len(numbers)
+        return len(np.unique(steps[frequent])) < len(np.unique(numbers[frequent]))
+    low, high = np.quantile(steps[others], (0.25, 0.75))
+    return bool(high - low < _FEWEST_STEPS)
+
+
+def _are_classes_in_order(values: NDArray[np.float64], labels: Labels) -> bool:
+    """Return whether the ranges of the classes do not overlap, as in noisy copies, and in dates of sorted rows."""
+    ranges = sorted((values[labels == label].min(), values[labels == label].max()) for label in np.unique(labels))
+    lies_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
+    return lies_apart and len(ranges) <= len(values) / _ROWS_PER_VALUE
+
+
+def _marks_class(pairs: NDArray[np.int64]) -> bool:
+    """Return whether values determine the class, or one value marks one class, as in a column of one-hot classes.
+
+    `pairs` are the different pairs of a value and a class, (k, 2), numbered from 0.
+    """
+    classes_of_value, values_of_class = (np.bincount(pairs[:, side]) for side in (0, 1))
+    alone = (classes_of_value[pairs[:, 0]] == 1) & (values_of_class[pairs[:, 1]] == 1)
+    return bool((classes_of_value == 1).all() or alone.any())
