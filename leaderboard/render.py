@@ -182,12 +182,7 @@ def load_templates() -> Environment:
     loader = FileSystemLoader(TEMPLATES)
     # constant expressions are few, and the search for them takes half of the compilation
     made = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        optimized=False,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=False
     )
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {

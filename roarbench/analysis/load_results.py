@@ -13,14 +13,7 @@ from roarbench.analysis.collect_results import (
 from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.errors import (
-    CallerError,
-    EmptyStore,
-    Hint,
-    RemovedName,
-    StoreError,
-    UnknownName,
-)
+from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_runs

@@ -33,9 +33,7 @@ results = typer.Typer(
 
 
 def export_(
-    file: Annotated[Path, declare_argument("New file, .parquet.")],
-    store: StoreDir = STORE,
-    db: Db = "",
+    file: Annotated[Path, declare_argument("New file, .parquet.")], store: StoreDir = STORE, db: Db = ""
 ) -> None:
     """Export all results as Parquet, with submitted sources, for another store."""
     from roarbench.analysis.load_results import open_store_for_reading

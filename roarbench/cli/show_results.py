@@ -111,11 +111,7 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     return describe_verdict(difference.verdict, names)
 
 
-def diagnose(
-    *,
-    suite: SuiteName,
-    source: ResultsOptions,
-) -> None:
+def diagnose(*, suite: SuiteName, source: ResultsOptions) -> None:
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import load_suite_results

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 
-def status(
-    *,
-    suite: SuiteName,
-    source: ResultsOptions,
-    format: ReportFormat = "text",
-) -> None:
+def status(*, suite: SuiteName, source: ResultsOptions, format: ReportFormat = "text") -> None:
     """Count runs that are done, running, missing and failed."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import load_from_open_store, open_store_for_reading

@@ -220,12 +220,7 @@ def _ignore_interrupts_in_children() -> Iterator[None]:
 
 
 def _serve_jobs(
-    connection: Connection,
-    parent: int,
-    gpu: str | None,
-    sharing: int,
-    workers: int,
-    signs_of_life: "ctypes.c_long",
+    connection: Connection, parent: int, gpu: str | None, sharing: int, workers: int, signs_of_life: "ctypes.c_long"
 ) -> None:
     """Run jobs until the parent closes the connection or dies; `sharing` of the `workers` use this worker's GPU."""
     limit_compiler_threads(workers)

@@ -88,12 +88,7 @@ class StepDisplay(ProgressDisplay):
     """
 
     def __init__(
-        self,
-        console: Console,
-        steps: Iterable[Step],
-        cost: Callable[[Step], float],
-        workers: int,
-        load: float = 1.0,
+        self, console: Console, steps: Iterable[Step], cost: Callable[[Step], float], workers: int, load: float = 1.0
     ) -> None:
         super().__init__(console)
         self._cost, self._workers, self._load = cost, workers, load

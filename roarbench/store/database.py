@@ -17,17 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    insert,
-    inspect,
-    make_url,
-    select,
-)
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -243,10 +233,7 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     # `_connect_to_sqlite` decides for each read whether the file can change, so reads share no connections
     pool = NullPool if read_only else QueuePool
     return create_engine(
-        "sqlite://",
-        creator=partial(_connect_to_sqlite, path, read_only),
-        poolclass=pool,
-        json_deserializer=_parse_json,
+        "sqlite://", creator=partial(_connect_to_sqlite, path, read_only), poolclass=pool, json_deserializer=_parse_json
     )
 
 

@@ -239,10 +239,7 @@ _ROWS_PER_STATEMENT = 500
 
 
 def export_results(
-    store: ResultsStore,
-    path: Path,
-    measured: Mapping[str, Any] = {},
-    keys: Collection[str] | None = None,
+    store: ResultsStore, path: Path, measured: Mapping[str, Any] = {}, keys: Collection[str] | None = None
 ) -> int:
     """Write all results of a store, or the results with these keys, to a new Parquet file; return the number of rows.
 

@@ -29,16 +29,7 @@ from roarbench.plan.protocols import REMOVED_PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.database import Database
-from roarbench.store.schema import (
-    delete_rows,
-    entries,
-    failures,
-    images,
-    insert_new,
-    results,
-    select_matching,
-    suites,
-)
+from roarbench.store.schema import delete_rows, entries, failures, images, insert_new, results, select_matching, suites
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 _OLDER = timedelta(days=36_500)  # by which suites of imports count as older than suites that were run here
