@@ -8,7 +8,7 @@ from roarbench.analysis.correctness_of_suite import collect_correctness, estimat
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
+from roarbench.plan.protocols import MASK_ONLY, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
@@ -79,16 +79,6 @@ class SuiteJudges:
         return {fill: self.judge(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
-    def lerf_morf_gap_retrained(self) -> Judge:
-        """Return the areas between the KAR and ROAR curves over their common levels."""
-        return self._judge_areas_between_orders(ROAR, KAR)
-
-    @cached_property
-    def lerf_morf_gap_unretrained(self) -> Judge:
-        """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
-        return self._judge_areas_between_orders(MORF, LERF)
-
-    @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
         """Return the smoothness of the MoRF removal masks by estimator and level."""
         rows = [(point.cell, result.smoothness) for point, result in self.suite_results.results.items()]
@@ -136,7 +126,8 @@ class SuiteJudges:
         """Compare two rows as the tables do; None at chance, and without intervals."""
         return None if self.suite_results.at_chance_warning else self.judge(protocol, unit).compare(first, second)
 
-    def _judge_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
+    def judge_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
+        """Return the areas between the LeRF and the MoRF curves over their common levels."""
         one, other = (self.judge(protocol, self.unit) for protocol in (morf, lerf))
         covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)

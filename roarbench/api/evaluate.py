@@ -19,12 +19,13 @@ from torch import Tensor
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.explainers import CHOSEN_CLASS, is_class_chosen_by_number
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
+from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_patches import TorchFunctions
-from roarbench.api.torch_settings import read_settings, restore_settings, use_neutral_settings
+from roarbench.api.torch_settings import read_settings, restore_settings
 from roarbench.api.user_networks import restore_global_generators
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError

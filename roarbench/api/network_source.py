@@ -175,7 +175,9 @@ def make_network_with_source(
     if callable(builder):
         source, function = _write_builder(builder), "network"
     elif builder:
-        source, function = _read_source_and_function(builder)
+        file, _, function = builder.rpartition(":")
+        with convert_read_errors(file, f"network is '{builder}', expected FILE.py:FUNCTION", CallerError):
+            source = Path(file).read_text("utf-8")
     else:
         with empty_tensors_of_forward(model, few):
             source, notes = write_network_structure(model, few if retrained else None)
@@ -226,12 +228,6 @@ def _write_builder(builder: Callable[..., Any]) -> str:
     call = f"{made}(classes, channels, size)" if required else f"{made}()"
     texts = {"imports": "\n".join(sorted(imports)), "definitions": "\n\n\n".join(definitions)}
     return _BUILT.format(**texts, function="network", call=call)
-
-
-def _read_source_and_function(builder: str) -> tuple[str, str]:
-    file, _, function = builder.rpartition(":")
-    with convert_read_errors(file, f"network is '{builder}', expected FILE.py:FUNCTION", CallerError):
-        return Path(file).read_text("utf-8"), function
 
 
 def write_network_structure(model: nn.Module, images: Tensor | None = None) -> tuple[str, list[str]]:

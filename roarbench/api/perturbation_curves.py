@@ -10,6 +10,7 @@ from torch import nn
 
 from roarbench.api.explainers import split_into_batches
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, warn_caller
+from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.removal import (
     RemovalSettings,
     leave_out_levels_without_effect,
@@ -19,7 +20,6 @@ from roarbench.api.removal import (
 )
 from roarbench.api.score_maps import compute_logits, refuse_nan_logits
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
-from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.common.errors import CallerError

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from roarbench.analysis.marks import TIED
 from roarbench.api import inputs
-from roarbench.api.torch_settings import use_neutral_settings
+from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
@@ -288,18 +288,14 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         >>> fill(images, removed, "neighbours").tolist()
         [[[[30.0, 20.0], [30.0, 40.0]]]]
     """
-    pixels, mask = _read_uint8_images(images), inputs.to_tensor(removed, "the mask")
+    if (seen := inputs.to_tensor(images, "images").dtype) != torch.uint8:
+        raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
+    pixels, mask = read_pixels(images).byte(), inputs.to_tensor(removed, "the mask")
     by = read_fill_name(by, pixels)
     n, c, h, w = pixels.shape
     if mask.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((mask == 0) | (mask == 1)).all()):
-        seen = f"the mask has shape {tuple(mask.shape)} and type {mask.dtype}".replace("torch.", "")
+        shown = f"the mask has shape {tuple(mask.shape)} and type {mask.dtype}".replace("torch.", "")
         wanted = " or ".join(map(str, dict.fromkeys([(n, c, h, w), (n, 1, h, w)])))
-        raise CallerError(f"{seen}; expected bool {wanted}, True where removed")
+        raise CallerError(f"{shown}; expected bool {wanted}, True where removed")
     value, seeds = read_fill_value(pixels, mean), compute_image_seeds(pixels)
     return replace_features(pixels, mask.bool(), by, value, seeds)
-
-
-def _read_uint8_images(images: Any) -> Tensor:
-    if (seen := inputs.to_tensor(images, "images").dtype) != torch.uint8:
-        raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
-    return read_pixels(images).byte()

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
+from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.plan.settings import Settings, find_default_store
@@ -32,26 +33,11 @@ if TYPE_CHECKING:
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
 
 def print_store_if_default(store: Path, console: "Console") -> None:
     """If the store is the default, print its folder and the options that choose another."""
     if store == user_data_path("roarbench"):
         console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
-
-
-def _use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate as `torch_settings.use_neutral_settings` does, but import torch only when the function is called."""
-
-    @wraps(function)
-    def call(*args: _P.args, **options: _P.kwargs) -> _R:
-        from roarbench.api.torch_settings import use_neutral_settings
-
-        return use_neutral_settings(function)(*args, **options)
-
-    return call
 
 
 @dataclass(eq=False)
@@ -77,7 +63,7 @@ class Suite:
         return cls(set_allowed_fill_and_unit(plan, settings.fill, settings.unit), settings, name_or_file)
 
     @classmethod
-    @_use_neutral_settings
+    @use_neutral_settings
     def from_arrays(
         cls,
         model: "nn.Module",
@@ -183,7 +169,7 @@ class Suite:
         return [*islice(filter(None, missing), 1), *self._runnable_plan_and_warnings[1]]
 
     @cached_property
-    @_use_neutral_settings
+    @use_neutral_settings
     def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
         settings = self.settings
         if self.plan.own is None:
@@ -245,7 +231,7 @@ class Suite:
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
-    @_use_neutral_settings
+    @use_neutral_settings
     def load_or_train_references(self) -> "list[Reference]":
         """Return the explained networks; train them first if the store lacks them."""
         from roarbench.api.explained_networks_and_images import load_reference
@@ -255,12 +241,12 @@ class Suite:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(load_reference, work.explained))
 
-    @_use_neutral_settings
+    @use_neutral_settings
     def load_test_data(self) -> "LabelledImages":
         """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
-    @_use_neutral_settings
+    @use_neutral_settings
     def load_training_data(self) -> "LabelledImages":
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)

@@ -8,8 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +20,6 @@ from torch.utils._device import DeviceContext
 from roarbench.common.device_settings import list_float32_backends
 from roarbench.common.errors import CallerError
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 _AUTOCAST_DEVICES = [name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name)]
 _AS_FOUND = object()
 _HOOKS = [
@@ -201,7 +198,8 @@ def restore_settings(before: list[Any]) -> list[str]:
 
 
 @contextmanager
-def _use_neutral_settings() -> Iterator[None]:
+def set_neutral_settings() -> Iterator[None]:
+    """Set neutral settings in the block, and restore the caller's at its end; refuse transforms of torch."""
     _refuse_transforms()
     with torch.inference_mode(False):  # at its end, this restores the caller's grad mode, too
         before = read_settings()
@@ -214,20 +212,6 @@ def _use_neutral_settings() -> Iterator[None]:
             yield
         finally:
             restore_settings(before)
-
-
-def use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a public function: it computes under neutral settings of torch and restores the caller's at the end.
-
-    The decorated function raises CallerError inside transforms of torch that change what every operation does.
-    """
-
-    @wraps(function)
-    def call(*args: _P.args, **options: _P.kwargs) -> _R:
-        with _use_neutral_settings():
-            return function(*args, **options)
-
-    return call
 
 
 def _refuse_transforms() -> None:

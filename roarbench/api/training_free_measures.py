@@ -12,6 +12,7 @@ from roarbench.api.check_table import CONTROLS, OWN, CheckTable
 from roarbench.api.explainers import Explainers, make_batch_per_network
 from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.removal import RemovalSettings, leave_out_levels_without_effect, make_image_filler, read_fill_value
 from roarbench.api.score_maps import (
@@ -24,7 +25,6 @@ from roarbench.api.score_maps import (
     warn_of_tied_features,
 )
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
-from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,

@@ -1,7 +1,6 @@
 """Commands that plan, run and replicate a suite."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -197,7 +196,7 @@ def plan(
     from roarbench.analysis.load_results import load_results_reused_by_run
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import make_plan
-    from roarbench.execution.rate_measurement import start_rate_measurement
+    from roarbench.execution.rate_measurement import measure_rates_of_this_machine
     from roarbench.execution.worker_counts import choose_default_worker_count
     from roarbench.execution.workload import count_missing_work
     from roarbench.store.workspace import Workspace
@@ -213,8 +212,8 @@ def plan(
     suite_results = load_results_reused_by_run(part, suite.settings, decoded)
     lacking, _ = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     say = partial(err.print, soft_wrap=True)
-    with start_rate_measurement(say, codes) if measured else nullcontext() as measure:
-        forecast = make_plan(suite_results, lacking, workers, measure)
+    rates = measure_rates_of_this_machine(suite_results.suite, lacking, say, codes) if measured else None
+    forecast = make_plan(suite_results, lacking, workers, rates)
     print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))
 
 

@@ -1,7 +1,7 @@
 """Forecast the time and disk space of a suite's missing work from measured or assumed rates of a machine."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -356,15 +356,10 @@ def refuse_full_disk(work: WorkCounts, data: str, workspace: Workspace, workers:
         raise StoreError(f"no space left in {workspace.root}; {seen}; free disk space or use another --store")
 
 
-def make_plan(
-    suite_results: SuiteResults,
-    work: WorkCounts,
-    workers: int,
-    measure: Callable[[SuiteSpec, WorkCounts], Rates] | None = None,
-) -> Plan:
-    """Return the plan of a suite's missing work with the rates that `measure` returns, or else with assumed rates."""
+def make_plan(suite_results: SuiteResults, work: WorkCounts, workers: int, measured: Rates | None = None) -> Plan:
+    """Return the plan of a suite's missing work with measured rates, or else with assumed rates."""
     suite = suite_results.suite
-    estimates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
+    estimates = (measured,) if measured else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     runs, done = len(list_planned_runs(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, estimates, workers, suite)
 

@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -65,17 +64,13 @@ _MAX_OPERATIONS = {"cpu": 1e10, "cuda": 4e13}  # per measurement, which takes a 
 _MIN_IMAGES = 2  # per measurement
 
 
-@contextmanager
-def start_rate_measurement(
-    say: Callable[[str], object], codes: Mapping[str, bytes]
-) -> Iterator[Callable[[SuiteSpec, WorkCounts], Rates]]:
-    """Start a worker on this machine, and yield a function that measures its rates.
-
-    `say` receives messages. `codes` has the code of each submission that is timed, by the id of its row.
-    """
+def measure_rates_of_this_machine(
+    suite: SuiteSpec, work: WorkCounts, say: Callable[[str], object], codes: Mapping[str, bytes]
+) -> Rates:
+    """Start a worker on this machine, and measure its rates as `measure_or_assume_rates` does."""
     gpus = list_gpu_ids()
     with LocalEngine(1, gpus) as engine:
-        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say, codes), gpus=len(gpus))
+        return replace(measure_or_assume_rates(engine, suite, work, say, codes), gpus=len(gpus))
 
 
 def read_submitted_codes(suite: SuiteSpec, workspace: Workspace) -> dict[str, bytes]:
@@ -93,7 +88,7 @@ def measure_or_assume_rates(
 ) -> Rates:
     """Measure the rates of the first idle worker, or return assumed rates if that fails.
 
-    `say` and `codes` have the same meaning as in `start_rate_measurement`.
+    `say` receives messages. `codes` has the code of each submission that is timed, by the id of its row.
     """
     while not engine.idle:
         engine.wait(_WAIT_SECONDS)
@@ -116,10 +111,7 @@ def measure_or_assume_rates(
 def measure_worker_rates(
     suite: SuiteSpec, work: WorkCounts, codes: Mapping[str, bytes] = MappingProxyType({})
 ) -> Rates:
-    """Time noise, ranking and other kinds of work in `work` on a few random images in this process.
-
-    `codes` has the same meaning as in `start_rate_measurement`.
-    """
+    """Time noise, ranking and other kinds of work in `work` on a few random images in this process."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps

@@ -129,10 +129,10 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
 
     def measure_and_print_plan(engine: Engine) -> Rates:
         say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(suite, request.workspace)
-        measure = partial(measure_or_assume_rates, engine, say=say, codes=codes)
-        plan = make_plan(suite_results, missing_work, request.workers, measure)
+        rates = measure_or_assume_rates(engine, suite, missing_work, say, codes)
+        plan = make_plan(suite_results, missing_work, request.workers, rates)
         console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
-        return plan.estimates[0]
+        return rates
 
     failed = 0
     # ROAR's table needs the runs of its cells, and those of retrained networks at t = 0

@@ -173,8 +173,8 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     for variants in (suite_judges.judges_by_unit, suite_judges.judges_by_fill):
         columns |= {f"gain, {variant}": judges for variant, judges in variants.items()} if len(variants) > 1 else {}
     gaps = {
-        "LeRF - MoRF, retrained": suite_judges.lerf_morf_gap_retrained,
-        "LeRF - MoRF, reference": suite_judges.lerf_morf_gap_unretrained,
+        "LeRF - MoRF, retrained": suite_judges.judge_areas_between_orders(ROAR, KAR),
+        "LeRF - MoRF, reference": suite_judges.judge_areas_between_orders(MORF, LERF),
     }
     columns |= {heading: judges for heading, judges in gaps.items() if judges.levels}
     return {

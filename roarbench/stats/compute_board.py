@@ -46,7 +46,7 @@ class Judge:
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
-    # by estimator; for `SuiteJudges.lerf_morf_gap_retrained`, areas between curves. In accuracy points, or points of
+    # by estimator; for `SuiteJudges.judge_areas_between_orders`, areas between curves. In accuracy points, or points of
     # kept predictions
     gains: Mapping[str, Contrast]
     covers: IntervalScope

@@ -1,6 +1,6 @@
 """Estimate numbers and ratios with intervals that come from the same distribution as p values."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
@@ -43,7 +43,7 @@ def estimate(contrast: Contrast) -> Estimate:
 
 def estimate_all(contrasts: Mapping[Key, Contrast], repeated: bool = False) -> dict[Key, Estimate]:
     """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers."""
-    halves = _compute_half_widths(list(contrasts.values()), repeated)
+    halves = compute_half_widths(measure_spreads(list(contrasts.values()), repeated), CONFIDENCE).tolist()
     return {
         key: Estimate(contrast.value, contrast.value - half, contrast.value + half)
         for (key, contrast), half in zip(contrasts.items(), halves, strict=True)
@@ -57,7 +57,7 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
     proportion of the half width to sqrt(p (1 - p)) at the measured share. At 0 and 1, images alone count.
     """
     estimates = {}
-    halves = _compute_half_widths(list(contrasts.values()), repeated=False)
+    halves = compute_half_widths(measure_spreads(list(contrasts.values())), CONFIDENCE).tolist()
     for (key, contrast), half in zip(contrasts.items(), halves, strict=True):
         share = min(1.0, max(0.0, contrast.value))
         spread = share * (1 - share)
@@ -97,7 +97,3 @@ def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
     rest = numerator.value**2 - top**2
     reach = float(np.sqrt(max(0.0, middle**2 - square * rest)))
     return Estimate(numerator.value / denominator.value, (middle - reach) / square, (middle + reach) / square)
-
-
-def _compute_half_widths(contrasts: Sequence[Contrast], repeated: bool = False) -> list[float]:
-    return [float(half) for half in compute_half_widths(measure_spreads(contrasts, repeated), CONFIDENCE)]

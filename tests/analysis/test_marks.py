@@ -11,7 +11,7 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MASK_ONLY, ROAR
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.doubts import MARKS, Shown, join_signs
 from roarbench.report.table import make_table
@@ -70,8 +70,9 @@ def test_gains_and_areas_match_scipy_integration(made):
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in (
-        (made.lerf_morf_gap_retrained, retrained, (0.9,)),  # only .9 is common: KAR also has .5, ROAR .3
-        (made.lerf_morf_gap_unretrained, scored, LEVELS),
+        # only .9 is common: KAR also has .5, ROAR .3
+        (made.judge_areas_between_orders(ROAR, KAR), retrained, (0.9,)),
+        (made.judge_areas_between_orders(MORF, LERF), scored, LEVELS),
     ):
         assert drawn.levels == levels
         expected = compute_area_between(whole, lost | {"order": Order.LERF}, lost, levels)
@@ -177,7 +178,7 @@ def test_single_seed_has_values_without_intervals_or_warnings():
     ):
         assert number.value is not None and number.low is None
     assert list_mark_doubts(made) == []
-    unretrained = made.lerf_morf_gap_unretrained.estimate_gain("var-grad")
+    unretrained = made.judge_areas_between_orders(MORF, LERF).estimate_gain("var-grad")
     assert unretrained.low is not None, "without training, the interval covers images only"
 
 

@@ -313,8 +313,7 @@ def test_planning_process_does_not_initialise_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with rate_measurement.start_rate_measurement(lines.append, {}) as ask:
-        found = ask(PLANTED, WORK)
+    found = rate_measurement.measure_rates_of_this_machine(PLANTED, WORK, lines.append, {})
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines
     assert "the GPU of this process is no longer available" in line
