@@ -15,21 +15,16 @@ from roarbench.stats.verdicts import ControlComparison, Verdict
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 _VERDICTS = (BEATS, OPEN, BELOW)
-KINDS = {  # colour classes of rows that are compared with every control, with their descriptions
-    BEATS: "beats every control",
-    OPEN: "not shown to beat all",
-    BELOW: "below a control",
-    CONTROL: "control",
-    UNJUDGED: "no verdict",  # runs are missing, or networks are at chance
-}
-RANDOM_KINDS = {  # descriptions under ROAR, where rows are compared with Random alone
+# descriptions of the colour classes; rows without a verdict lack runs, or their networks are at chance
+_UNCOMPARED = {CONTROL: "control", UNJUDGED: "no verdict"}
+# of rows that are compared with every control
+KINDS = {BEATS: "beats every control", OPEN: "not shown to beat all", BELOW: "below a control"} | _UNCOMPARED
+RANDOM_KINDS = {  # under ROAR, where rows are compared with Random alone
     BEATS: "better than Random",
     OPEN: "no significant difference",
     BELOW: "worse than Random",
-    CONTROL: "control",
-    UNJUDGED: "no verdict",
-}
-NETWORK_KINDS = {  # descriptions under own-network gain
+} | _UNCOMPARED
+NETWORK_KINDS = {  # under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
     OPEN: "not shown to explain it",
     BELOW: str(OwnNetworkVerdict.OPPOSES),
@@ -82,12 +77,12 @@ class BoardRow:
     value: Estimate
     # comparison with every control; None for a control, and on boards without verdicts
     beating: ControlComparison | None
-    roar: RankInterval | None  # rank under ROAR; None if unknown
-    # ids of rows whose order with this row is significant and opposite here and under ROAR
-    reversed_by: tuple[str, ...]
     # reason why the row has no rank, followed by reasons to doubt the row, in a fixed order of kinds
-    doubts: tuple[Doubt, ...]
-    seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
+    doubts: tuple[Doubt, ...] = ()
+    roar: RankInterval | None = None  # rank under ROAR; None if unknown
+    # ids of rows whose order with this row is significant and opposite here and under ROAR
+    reversed_by: tuple[str, ...] = ()
+    seconds: float | None = None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
     verdict_class: str = UNJUDGED  # `BEATS` means that the row beats what it is compared with, or explains its network
     verdict_text: str = ""  # with `unfinished` if missing runs can change the verdict

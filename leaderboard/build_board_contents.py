@@ -99,10 +99,7 @@ def _make_row(table: SuiteTable, row: Row) -> BoardRow:
         # Random beside itself has no interval under ROAR
         value=Estimate(value.value) if protocol == ROAR and name == RANDOM else value,
         beating=row.beating,
-        roar=None,
-        reversed_by=(),
         doubts=tuple(doubt.typeset() for doubt in table.list_doubts(name) if not doubt.fact),
-        seconds=None,
         network=row.network,
         verdict_class=kind,
         # controls have no verdict that missing runs can change, but under ROAR

@@ -34,29 +34,23 @@ def render_report(view: SuiteView) -> str:
     run = dict.fromkeys(row.id for row in rows if row.started)
     about = {name: collect_papers_and_settings(name, [view.results]) for name in run}
     papers = (entry for each in about.values() for entry in each.bibtex)
-    return (
-        load_templates()
-        .get_template("report.html")
-        .render(
-            title=view.title,
-            headline=view.combined_board.headline if view.combined_board else view.board.headline,
-            to=lambda *page, **choices: "",
-            boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
-            figure=make_estimator_curves,
-            networks=describe_accuracies_of_explained_networks(view.results),
-            methods=describe_methods,
-            doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-            provenance=list(list_provenance(view.results)),
-            commands=list_report_commands(view.results),
-            settings=[
-                (find_display_name(name).full_name, found)
-                for name, found in about.items()
-                if found.settings or found.code
-            ],
-            bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), find_paper("hooker2019benchmark").bibtex, *papers))),
-            style=(TEMPLATES / "board.css").read_text("utf-8"),
-            version=read_code_version(),
-        )
+    settings = [(find_display_name(name).full_name, each) for name, each in about.items() if each.settings or each.code]
+    template = load_templates().get_template("report.html")
+    return template.render(
+        title=view.title,
+        headline=view.combined_board.headline if view.combined_board else view.board.headline,
+        to=lambda *page, **choices: "",
+        boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
+        figure=make_estimator_curves,
+        networks=describe_accuracies_of_explained_networks(view.results),
+        methods=describe_methods,
+        doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
+        provenance=list(list_provenance(view.results)),
+        commands=list_report_commands(view.results),
+        settings=settings,
+        bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), find_paper("hooker2019benchmark").bibtex, *papers))),
+        style=(TEMPLATES / "board.css").read_text("utf-8"),
+        version=read_code_version(),
     )
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from roarbench.api.suites import load_suite, make_console
@@ -139,9 +140,8 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                 measured, failures, before = dict[str, float](), list[str](), time.monotonic()
                 title = f"{part}, stopped"
                 graph = build_job_graph(work, list(runs.values()), needed)
-                steps = do_steps_on_workers(
-                    work, graph, store, lambda _: all_rates["measured"], workers, console, start
-                )
+                sharing, measure = replace(request, start=start), lambda _: all_rates["measured"]
+                steps = do_steps_on_workers(sharing, store, console, work, graph, measure)
                 try:
                     with closing(steps):
                         for event in steps:

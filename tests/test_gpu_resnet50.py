@@ -105,8 +105,8 @@ def suite(tmp_path):
 def test_script_runs_all_parts_after_stop(suite, packed, tmp_path, monkeypatch, capsys):
     real, out = gpu_resnet50.do_steps_on_workers, tmp_path / "out"
 
-    def stop_in_second_part(work, graph, *rest):
-        for number, event in enumerate(real(work, graph, *rest)):
+    def stop_in_second_part(request, store, console, work, graph, measure):
+        for number, event in enumerate(real(request, store, console, work, graph, measure)):
             yield event
             if number and any(run.cell.retrain.trains for step in graph.steps for run in step.runs):
                 raise KeyboardInterrupt

@@ -34,11 +34,6 @@ FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts."
 class GainTable(ABC):
     """Gains of several estimators with their intervals."""
 
-    @property
-    @abstractmethod
-    def caption(self) -> str:
-        """Describe the measure and the scope of its intervals."""
-
     @abstractmethod
     def present(self) -> Table:
         """Return the table with its columns and notes."""

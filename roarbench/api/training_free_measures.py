@@ -204,10 +204,8 @@ def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasur
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     columns = []
     for fill in fills:
-        fill_images, measured = (
-            make_image_filler(pixels, fill),
-            steps if fill == "mean" else steps[len(steps) // 2 :][:1],
-        )
+        fill_images = make_image_filler(pixels, fill)
+        measured = steps if fill == "mean" else steps[len(steps) // 2 :][:1]
         columns += [RemovalMeasure(order, fill, measured, fill_images) for order in Order]
     return columns
 

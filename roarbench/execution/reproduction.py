@@ -18,7 +18,7 @@ from roarbench.execution.compare_repeated_run import Reproduction
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.published_networks import install_network_file, list_network_folders
-from roarbench.execution.run_suite import do_runs
+from roarbench.execution.run_suite import Request, do_runs
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
 from roarbench.plan.plan_entry import PlanEntry, add_rows, make_plan_entry, plan_single_run
 from roarbench.plan.planned_runs import (
@@ -104,7 +104,7 @@ def reproduce(
             fresh.save_submission(submission.id, submission.source)
         work = JobContext(fresh, images, suite, weights)
         reused = tuple(_reuse_networks(work, stored, workspace, store))
-        again = _rerun(work, run, workers, console)
+        again = _rerun(Request(suite, settings, workers), work, run, console)
     if spec := work.make_ranking_spec_of_run(run):
         kept = replace(work, workspace=workspace).rankings
         again = replace(again, rankings=kept.find_recorded_checksum(spec, again.rankings))
@@ -153,9 +153,9 @@ def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, s
         yield explained.store.read_checksum()
 
 
-def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
+def _rerun(request: Request, work: JobContext, run: Run, console: Console) -> RunResult:
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
-        do_runs(work, [run], store, console, workers)
+        do_runs(request, store, console, work, [run])
         return store.read_results([run.key])[run.key]
 
 

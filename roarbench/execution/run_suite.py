@@ -139,8 +139,7 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     retrained = (run for run in todo if run.cell.retrain is ROAR.retrain)
     left_of_roar = {run for run in retrained if run.cell.order is ROAR.order or run.cell.estimator == CLEAN}
     left, reference_runs = set(todo), _list_reference_runs(suite_results)
-    options = request.workers, console, request.start, request.check_files
-    with closing(do_steps_on_workers(work, graph, store, measure_and_print_plan, *options)) as events:
+    with closing(do_steps_on_workers(request, store, console, work, graph, measure_and_print_plan)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
@@ -246,23 +245,21 @@ def check_and_count_missing_work(
 
 
 def do_steps_on_workers(
+    request: Request,
+    store: ResultsStore,
+    console: Console,
     work: JobContext,
     graph: JobGraph,
-    store: ResultsStore,
     measure: Callable[[Engine], Rates],
-    workers: int,
-    console: Console,
-    start: Start = start_local_workers,
-    check_files: bool = False,
 ) -> Generator[FinishedStep, None, None]:
     """Start workers, measure their rates, do the steps, and show and yield an event for each finished step."""
-    verify_images_and_rankings(work, graph.rankings, check_files)
-    with start(workers) as engine:
+    verify_images_and_rankings(work, graph.rankings, request.check_files)
+    with request.start(request.workers) as engine:
         rates = measure(engine)
         rates = replace(rates, submission=rates.submission or rates.explain)  # each map takes at least a pass
         kinds = {step.job.name: rates.estimate_seconds(count_work_of_step(work, step)) for step in graph.steps}
         seconds = {name: sum(filter(None, by_kind.values())) for name, by_kind in kinds.items()}
-        display = StepDisplay(console, graph.steps, lambda step: seconds[step.job.name], workers, rates.load)
+        display = StepDisplay(console, graph.steps, lambda step: seconds[step.job.name], request.workers, rates.load)
         with display, closing(run_steps(work, graph.steps, store, engine)) as events:
             for event in events:
                 display.show_event(event)
@@ -312,24 +309,17 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
         return
     install_published_networks(work, store, console)
     runs = _list_reference_runs(collect_stored_results(request.suite, store, work.images))
-    do_runs(work, runs, store, console, request.workers, request.start)
+    do_runs(request, store, console, work, runs)
     _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
 
 
-def do_runs(
-    work: JobContext,
-    runs: list[Run],
-    store: ResultsStore,
-    console: Console,
-    workers: int,
-    start: Start = start_local_workers,
-) -> None:
+def do_runs(request: Request, store: ResultsStore, console: Console, work: JobContext, runs: list[Run]) -> None:
     """Do these runs and the steps that they need; raise RunError with the reason of the first failure."""
     lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed) for run in runs], work.images.limit)
     say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(work.suite, work.workspace)
     measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=say, codes=codes)
     graph = build_job_graph(work, runs)
-    with closing(do_steps_on_workers(work, graph, store, measure, workers, console, start)) as events:
+    with closing(do_steps_on_workers(request, store, console, work, graph, measure)) as events:
         for event in events:
             if event.failure:
                 raise RunError(event.failure)

@@ -82,10 +82,8 @@ class ComparedPair(NamedTuple):
 
 
 HALF = "half of the accuracy at t = 0"
-RANDOM_RETRAINED, RANDOM_UNRETRAINED = (
-    ComparedPair("random", HALF, 0.9),
-    ComparedPair("random without retraining", HALF, 0.9),
-)
+RANDOM_RETRAINED = ComparedPair("random", HALF, 0.9)
+RANDOM_UNRETRAINED = ComparedPair("random without retraining", HALF, 0.9)
 
 
 class ClaimCheck(NamedTuple):

@@ -55,7 +55,7 @@ def make_row(word, name="e", **more):
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
-    made = BoardRow(name, name.upper(), "", "", control, None, value, found, roar, (), (), None)
+    made = BoardRow(name, name.upper(), "", "", control, None, value, found, roar=roar)
     return replace(made, **more)
 
 
