@@ -258,7 +258,7 @@ def explain_limits_of_sandbox(refusal: Refusal) -> str:
         return "; the sandbox has no shared memory, which process pools need: use one process"
     outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
     if outside or "name resolution" in str(refusal):
-        return "; the sandbox has installed packages only, and neither your files nor a network"
+        return "; the sandbox has neither your files nor a network"
     return ""
 
 

@@ -190,14 +190,17 @@ def test_kernel_limit_sends_sigxcpu_at_cpu_limit():
         (PermissionError(1, "Operation not permitted"), True),
         (ModuleNotFoundError("No module named 'beside_the_submission'"), True),
         (OSError("Temporary failure in name resolution"), True),
-        (FileNotFoundError(2, "No such file or directory"), True),
+        (FileNotFoundError(2, "No such file or directory", "weights.json"), True),
         (OSError(28, "No space left on device"), False),
     ],
 )
 def test_fault_mentions_sandbox_for_missing_file_module_or_network(error, outside):
-    with pytest.raises(Refusal) as caught, _refuse_exceptions(SubmissionFault.RAISED, "raised"):
+    with pytest.raises(Refusal) as caught, _refuse_exceptions(SubmissionFault.IMPORT, "its import raised"):
         raise error
-    assert ("the sandbox has installed packages only" in explain_limits_of_sandbox(caught.value)) is outside
+    said = explain_limits_of_sandbox(caught.value)
+    assert ("neither your files nor a network" in said) is outside
+    line = Refusal(SubmissionFault.IMPORT, f"{caught.value}{said}").add_subject("n" * 40)
+    assert str(line).endswith(said)  # the sentence is not cut off
 
 
 @pytest.mark.parametrize("file", ["multiprocessing/synchronize.py", "concurrent/futures/process.py", "joblib/pool.py"])
