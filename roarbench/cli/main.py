@@ -101,6 +101,7 @@ def main() -> NoReturn:
     tolerate_output_errors()
     code = _run_command_line()
     if code in (_INTERRUPTED, _TERMINATED):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C would end Python's clean-up with a traceback
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
         stored = "finished runs are stored, and the same command resumes the work"
         _print_error(f"interrupted; {stored if command == 'run' else f'the unfinished work of {command} is lost'}")

@@ -181,7 +181,8 @@ def open_database(url: str, read_only: bool) -> Database:
     """
     address = _parse_url(url)
     is_sqlite = address.get_backend_name() == "sqlite"
-    where = str(address.database) if is_sqlite else address.set(query={}).render_as_string(hide_password=True)
+    shown = address.set(drivername="postgresql", query={})
+    where = str(address.database) if is_sqlite else shown.render_as_string(hide_password=True)
     engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address, read_only)
     event.listen(engine, "begin", partial(_begin_transaction, read_only))
     database = Database(engine, where)

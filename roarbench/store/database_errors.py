@@ -5,9 +5,13 @@ which depend on the server's language and on proxies such as PgBouncer. Where th
 alone.
 """
 
+import errno
+import fcntl
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -25,6 +29,7 @@ _FULL = (
 )
 _NOT_ALLOWED = "the database cannot be read or written; check its path and permissions, or use another store"
 _LOCKED = f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it"
+_NO_LOCKS = "the file system of this folder has no file locks; use a folder on a local disk, or PostgreSQL (`--db URL`)"
 _SQLITE_ADVICE = {  # by primary result code (https://sqlite.org/rescode.html)
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
@@ -57,7 +62,7 @@ def convert_database_errors(where: str) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         text = fit_on_one_line(str(getattr(error, "orig", error)), 200)
-        raise StoreError("; ".join(filter(None, [f"results store {where}: {text}", _advise(error)]))) from error
+        raise StoreError("; ".join(filter(None, [f"results store {where}: {text}", _advise(error, where)]))) from error
 
 
 def is_temporary(error: StoreError) -> bool:
@@ -69,17 +74,29 @@ def is_temporary(error: StoreError) -> bool:
     return cause.connection_invalidated or state is None or state.startswith(_TEMPORARY_STATES)
 
 
-def _advise(error: DBAPIError | sqlite3.Error) -> str:
+def _advise(error: DBAPIError | sqlite3.Error, where: str) -> str:
     """Return what the user can do; empty if that is unknown."""
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
         code = getattr(original, "sqlite_errorcode", 0)  # errors of Python's module have no code
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR) and not _has_file_locks(Path(where).parent):
+            return _NO_LOCKS  # SQLite reports ENOLCK as a busy file, and other errors of locks as errors of the disk
         return _SQLITE_ADVICE.get(code & 0xFF, "")
     if state := getattr(original, "sqlstate", None):
         return _POSTGRES_ADVICE.get(state, "")
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return "the connection was lost; run the same command again (finished runs are kept)"
     return _advise_on_failed_connection(original)
+
+
+def _has_file_locks(folder: Path) -> bool:
+    """Try a lock on a new file; closing a second descriptor of the database would end the locks of this process."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+    except OSError as error:
+        return error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+    return True
 
 
 def _advise_on_failed_connection(error: Any) -> str:

@@ -47,7 +47,9 @@ def test_interrupted_command_names_stored_work(call, tmp_path, number, code, mon
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
     kept = "roarbench: interrupted; finished runs are stored, and the same command resumes the work\n"
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
+    assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_IGN  # a second Ctrl-C is harmless
     assert call("toy") == (code, "", "roarbench: interrupted; the unfinished work of toy is lost\n")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.mark.process

@@ -1,5 +1,7 @@
 """Advice in database errors follows from codes and answers, whatever words and language the server uses."""
 
+import errno
+import fcntl
 import socket
 import sqlite3
 import struct
@@ -7,6 +9,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -61,6 +64,7 @@ def read_refusal(port, options=""):
     with pytest.raises(StoreError) as refused:
         open_database(f"postgresql://me@127.0.0.1:{port}/bench{options}", read_only=False)
     assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"results store postgresql://me@127.0.0.1:{port}/bench: ")  # as it was written
     return str(refused.value)
 
 
@@ -146,6 +150,16 @@ def test_postgres_codes_give_advice_and_words_do_not(state, message, advice):
         raise error
     assert str(raised.value).startswith(f"results store here: {message}")
     assert advice in str(raised.value) and (advice or str(raised.value).endswith(message))
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR | 15 << 8])  # as for ENOLCK and ENOTSUP
+def test_file_system_without_locks_is_no_other_process_and_no_full_disk(code, tmp_path, monkeypatch):
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode = code
+    monkeypatch.setattr(fcntl, "lockf", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    where = str(tmp_path / "results.sqlite")
+    with pytest.raises(StoreError, match="this folder has no file locks"), convert_database_errors(where):
+        raise error
 
 
 def test_sqlite_codes_give_advice_and_words_do_not():
