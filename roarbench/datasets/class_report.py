@@ -142,7 +142,7 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if shared := [name for name in nested if len(holders[name]) > 1]:
         listed = list_some([f"'{name}'" for name in shared])
         seen = f"the classes {list_some(holders[shared[0]])} hold subfolders of the same names: {listed}"
-        remedy = f"if these are the classes, {_DEPTH_REMEDY}"
+        remedy = f"if these are the classes, {_DEPTH_REMEDY}, also train and test if the outer folders are splits"
         if parts := [f"'{name}'" for name in find_part_names(tuple(shared))]:
             remedy = f"to leave out masks or others of {list_some(parts)}, write leave_out = [NAMES] under [data]; "
             remedy += "if deeper folders are the classes, write class_depth = 3"

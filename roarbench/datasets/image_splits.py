@@ -46,7 +46,7 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     columns = LabelColumns(record.path_column, record.label_column, record.split_column)
     known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
     contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
-    notes = [_describe_gaps(list(contents.values()), known), _describe_unused_splits(record, known)]
+    notes = [_describe_gaps(list(contents.values()), known), _describe_unused_splits(record, every_path, known)]
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
         seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
@@ -162,11 +162,12 @@ def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None)
     return f"left out: {', '.join(parts)}" if parts else ""
 
 
-def _describe_unused_splits(record: DatasetRecord, known: ImageLabels | None) -> str:
-    """Return a line about values in the column of splits that name neither split; empty if there are none."""
-    counts = Counter(known.splits.values()) if known and record.split_column else Counter[str]()
+def _describe_unused_splits(record: DatasetRecord, paths: Sequence[str], known: ImageLabels | None) -> str:
+    """Return a line about images whose value in the column of splits names neither split; empty if there are none."""
+    counts = Counter(known.splits.get(path, "") for path in paths) if known and record.split_column else Counter[str]()
     unused = [(value, count) for value, count in counts.items() if value not in record.split_names.values()]
-    listed = [f"{format_count(count, 'image')} with '{value}'" for value, count in sorted(unused)]
+    kinds = {value: f"with '{value}'" if value else "without a value" for value, _ in unused}
+    listed = [f"{format_count(count, 'image')} {kinds[value]}" for value, count in sorted(unused)]
     return f"not used: {list_some(listed)} in column '{record.split_column}'" if listed else ""
 
 

@@ -195,7 +195,8 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     record = replace(record, own=FOLDERS, **layout.fields)
     folder = Path(record.folder)
     listed = list_images_and_class_names(record, folder)
-    alike = table_columns.describe_alike_classes(listed.classes, "merge their folders")
+    remedy = "spell them alike" if record.label_files else "merge their folders"
+    alike = table_columns.describe_alike_classes(listed.classes, remedy)
     for line in (*layout.describe_groups(listed, folder), *alike, *listed.notes):
         warn(line)
     foreign = Counter(file.suffix.lower() for file in _list_other_files(record))

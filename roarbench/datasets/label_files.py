@@ -231,8 +231,10 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
         name: sum("/" in row[place] or has_image_suffix(Path(row[place])) for row in inspected)
         for place, name in enumerate(table.columns)
     }
+    if usual:  # an `id` may be the name of another image than that of the column `filename`
+        return min(usual, key=lambda name: (not paths[name], PATH_NAMES.index(simplify_column_name(name))))
     best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
-    return usual[0] if usual else best if best and hits[best] else ""
+    return best if best and hits[best] else ""
 
 
 def _find_wanted_column(table: LabelTable, wanted: str) -> str:

@@ -27,7 +27,7 @@ LABEL_NAMES = (
     *("labelid", "diagnosis", "dx", "findinglabels", "predictionstring", "breed", "species", "variety", "tumor", "y"),
 )
 SPLIT_NAMES = (
-    *("split", "set", "subset", "partition", "fold", "phase", "dataset"),
+    *("split", "set", "subset", "partition", "fold", "folds", "kfold", "phase", "dataset", "usage"),
     *("istrain", "istraining", "istrainingimage", "istest", "istesting", "isval", "isvalid", "isvalidation"),
 )
 _PATH_WITH_SUFFIX = re.compile(rf"(.*?(?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))}))\s+(.*)", re.IGNORECASE)

@@ -48,6 +48,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ),
         ("labels.csv", "path,label\n/home/me/set/a/1.png,007\nset\\a\\2.png,7\nset/b/3.jpg,NA\nset/b/4.jpg,null\n"),
         ("labels.csv", "path,label\n1.jpeg,007\n2.jpeg,7\n3.png,NA\n4.png,null\n"),
+        ("labels.csv", "id,filename,label\n4,1.png,007\n3,2.png,7\n2,3.jpg,NA\n1,4.jpg,null\n"),
     ],
 )
 def test_labels_are_text_of_each_image(tmp_path, name, content):
@@ -379,6 +380,17 @@ def write_flat_images(folder, table):
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 16 else 'test'}",
             "splits: 'train' to train and 'test' to test",
         ),
+        (
+            "file,label,Usage",
+            lambda n: f"{n}.png,{'ab'[n % 2]},{'Training' if n < 9 else 'PublicTest'}",
+            "warning: column 'Usage' of labels.csv has the values 'PublicTest', 'Training', of which none names",
+        ),
+        (
+            "file,label,split",
+            lambda n: f"{n}.png,{'ab'[n % 2]},{['train', 'test', ''][n // 7]}",
+            "not used: 6 images without a value in column 'split'",
+        ),
+        ("file,label", lambda n: f"{n}.png,{['cat', 'dog', 'Dog'][n % 3]}", "if they are one class, spell them alike"),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
         ("file,animal", lambda n: f"{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'animal'"),
     ],

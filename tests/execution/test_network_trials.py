@@ -291,12 +291,15 @@ def test_network_that_answers_largest_class_is_near_chance(working_folder):
     assert "stays near chance of 70.0% (always the largest class) at all three peak learning rates" in found.line
 
 
-def test_few_held_out_images_are_named_as_the_reason(working_folder):
+def test_few_held_out_images_are_named_as_the_reason(working_folder, monkeypatch):
     """Three correct predictions of three are no evidence; the line does not call them near chance."""
     suite = read_suite(write_suite(working_folder, TEXT))
     images = decode_dataset(suite.dataset_record, working_folder / "store", limit=9)
     found = tune_peak_learning_rate(suite, images)
     assert not found.trained and re.match(r"\d held-out images are too few to tell a trained network", found.line)
+    monkeypatch.setattr(network_trials, "_train_and_count_correct", lambda *_: 5)  # of 6, of three classes
+    found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, working_folder / "more", limit=18))
+    assert not found.trained and "6 held-out images are too few to tell" in found.line and "83.3% at" in found.line
 
 
 @pytest.mark.slow
