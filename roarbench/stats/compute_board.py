@@ -220,6 +220,8 @@ class Judge:
 
     @cached_property
     def _search_comparisons(self) -> dict[str, SearchComparison]:
+        if self.protocol.order is not Order.MORF:
+            return {}  # searches damage predictions; a search for masks that keep them would gain more
         passes = {name: self.passes.get(name) for name in self.tested_gains}
         return compare_with_searches(self._compared_gains, passes, self.searches, self.scores.submitted)
 

@@ -26,7 +26,7 @@ from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 BESIDE_SEARCH = "To explain its network, a map must gain more than a blind search with as many passes."
-NO_SEARCH = "Verdicts compare with 0 alone: no row is a blind search."
+NO_SEARCH = "Verdicts compare with 0 alone, not with a blind search."
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
 # 8! = 40,320 assignments; with more networks, the own assignment and 40,319 drawn ones; its seed is fixed
 _MOST_PERMUTED, _PERMUTATION_SEED = 8, 0

@@ -41,7 +41,7 @@ TEXT = """\
  random                         0.0 control 0 by construction
 ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
 Own-network gain, MoRF: predictions changed by own map - others, t = 0.05, 0.5.
-Own-network gain: Verdicts compare with 0 alone: no row is a blind search.
+Own-network gain: Verdicts compare with 0 alone, not with a blind search.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
 | estimator | ROAR gain [95%] | vs Random | own-network gain | own-network gain at 0.05 | own-network gain at 0.5 \
