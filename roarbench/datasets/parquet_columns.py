@@ -85,6 +85,9 @@ def _is_array_type(kind: pa.DataType) -> bool:
 
 def describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
     """Return `rows` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1 or missing."""
+    names = {column.lower() for file in files for column in parquet_files.read_schema(file).names}
+    if not names & {name.lower(), *table_columns.LABEL_COLUMN_NAMES}:
+        return "labels"
     columns = [parquet_files.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
@@ -107,8 +110,9 @@ def describe_other_columns(train: list[Path], test: list[Path], label: str) -> I
     """
     names = [field.name for field in parquet_files.read_schema(train[0]) if parquet_files.has_class_type(field.type)]
     others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
-    if unused := [repr(name) for name in others if name != label]:
-        yield f"classes: column '{label}'; not used: {list_some(unused)}"
+    unused = [repr(name) for name in others if name != label]
+    if unused or label not in table_columns.LABEL_COLUMN_NAMES:
+        yield f"classes: column '{label}'{'; not used: ' if unused else ''}{list_some(unused)}"
     for name in filter(label.__ne__, names):
         is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
         is_split = not test and simplify_column_name(name) in SPLIT_NAMES

@@ -32,6 +32,7 @@ GROUP_WORDS = "patient|subject|person|participant|user|customer|animal|lesion|vi
 GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|nr|no|name|number))?", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
+_HANDFUL = 10  # classes with fewer rows are named
 _LONGEST_TYPE = 40  # characters; the type of a struct names all its fields
 _MIN_LIST = 16  # numbers in a cell; fewer may be a date, a version or an address
 _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -268,4 +269,6 @@ def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     ordered = sorted(counts, key=lambda row: -row["counts"])
     shares = [f"'{row['values']}' {format_percent_number(row['counts'] / table.num_rows)}%" for row in ordered]
     yield f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
+    if few := [f"'{row['values']}' {row['counts']}" for row in reversed(ordered) if row["counts"] < _HANDFUL]:
+        yield f"warning: classes with fewer than {_HANDFUL} rows: {list_some(few)}; add rows, or leave them out"
     yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")

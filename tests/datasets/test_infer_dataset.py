@@ -283,6 +283,8 @@ def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
         record, said = infer_with_messages(tmp_path / "set")
         assert (record.train_split, record.share) == ("train", 0.3)
         assert "the split 'test' has no labels; test images are drawn from 'train'" in said
+    write_parquet_split(tmp_path / "set", range(4), "test", columns=("image", "id"))
+    assert "the split 'test' has no labels; test images are drawn" in infer_with_messages(tmp_path / "set")[1]
     write_parquet_split(tmp_path / "set", pa.array([], pa.int64()), "test")
     said = infer_with_messages(tmp_path / "set")[1]
     assert "the split 'test' has no rows; test images are drawn from 'train'" in said
@@ -388,6 +390,12 @@ def test_other_columns_of_parquet_files_are_named(tmp_path, name, values, words,
     said = infer_with_messages(tmp_path)[1]
     assert words in said and f"'{name}'" in (words or "'note'")
     assert words or "note" not in said
+    assert ("classes: column 'label'" in said) == ("not used" in words)
+
+
+def test_column_of_classes_without_usual_name_is_named(tmp_path):
+    write_parquet_split(tmp_path, [0, 1] * 4, columns=("image", "age"))
+    assert "classes: column 'age'" in infer_with_messages(tmp_path)[1].split("\n")
 
 
 @pytest.mark.parametrize(

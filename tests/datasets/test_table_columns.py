@@ -352,6 +352,13 @@ def test_several_targets_coordinates_and_pixels_are_told_from_classes(tmp_path, 
     assert (record.label_column, words in said) == (label, True)
 
 
+@pytest.mark.parametrize(("count", "words"), [(9, "fewer than 10 rows: 'rare' 9; add rows"), (10, "")])
+def test_classes_of_few_rows_are_named(tmp_path, count, words):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n},{n % 13},{'rare' if n < count else 'usual'}")
+    said = infer(rows)[1]
+    assert words in said and ("fewer than 10" in said) == bool(words)
+
+
 def test_equal_rows_of_several_classes_are_counted(tmp_path):
     rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n // 2},{n % 50},{n % 2 if n < 8 else 0}")
     assert "have the same features as a row of another class" not in infer(rows)[1]
