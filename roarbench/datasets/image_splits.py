@@ -80,7 +80,7 @@ def _read_split(
     elif "*" in name:  # a split inside each class folder
         paths = [path for path in _list_paths(record, folder) if _is_in_pattern(path, name)]
     else:
-        prefix = "" if name == "." else f"{name.rstrip('/')}/"
+        prefix = "".join(f"{part}/" for part in Path(name).parts)  # also of `./train/`
         paths = _list_paths(record, folder, name)
     if known and any(path in known.labels for path in paths):
         class_of = {path: known.labels[path] for path in paths if path in known.labels}

@@ -171,6 +171,9 @@ def _combine_tables(folder: Path, tables: list[LabelTable], wanted: LabelColumns
     splits: dict[str, str] = {}
     missing: dict[str, None] = {}
     by_id: dict[str, str] = {}
+    for name in filter(None, _FIELD.findall(wanted.path) or [wanted.path]):
+        if not any(name in table.columns for table in tables):
+            raise DataError(f"{describe_columns(tables[0])}, expected '{name}', as path_column says")
     columns = [_find_columns(table, wanted, index) for table in tables]
     ids = {row[0] for table, found in zip(tables, columns, strict=True) if found.path == "2" for row in table.rows}
     columns = [

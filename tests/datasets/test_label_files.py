@@ -212,6 +212,7 @@ def test_whole_numbers_in_label_files_are_ordered_as_numbers(tmp_path):
         ("class_depth = 3", "none 3 folders or more below it, as class_depth says; the deepest image lies 1 folder"),
         ('class_depth = "first"', "class_depth is .first., expected a whole number from 1 to 9"),
         ('labels = "labels.csv"\nsplit_column = "part"', "expected the split_column 'part'"),
+        ('labels = "labels.csv"\npath_column = "red/{nam}"', "expected 'nam', as path_column says"),
     ],
 )
 def test_wrong_keys_of_labels_are_refused_with_remedy(tmp_path, line, words):
@@ -231,6 +232,15 @@ def test_image_in_both_lists_of_splits_is_refused(tmp_path):
     (tmp_path / "set.toml").write_text(text)
     with pytest.raises(CallerError, match=r"'train.txt' and 'test.txt' both hold red/00\.png; an image"):
         read_suite(tmp_path / "set.toml")
+
+
+def test_split_folders_may_be_written_with_dots(tmp_path):
+    """The first letters of the class names were cut off, so classes could merge."""
+    for split in ("train", "test"):
+        write_pictures(tmp_path / "pictures" / split)
+    (tmp_path / "set.toml").write_text(TEXT.replace("test_share = 0.25", 'train = "./train/"\ntest = "./test"'))
+    record = read_suite(tmp_path / "set.toml").dataset_record
+    assert list_images_and_class_names(record, tmp_path / "pictures").classes == ["blue", "green", "red"]
 
 
 def test_split_folders_inside_class_folders_are_named_by_pattern(tmp_path):
