@@ -26,6 +26,7 @@ class CallGuard:
         self._functions = TorchFunctions.read(self._networks)
         self._settings = read_settings()
         self._called = set[tuple[str, int]]()
+        self.undone = set[str]()  # functions whose first call for a network left harmless changes, such as hooks
 
     @contextmanager
     def protect(self, name: str, number: int, images: Tensor) -> Iterator[None]:
@@ -45,6 +46,8 @@ class CallGuard:
         with refuse_changes_of_network(network, name, images, self._states[number]):
             try:
                 yield
+                if first and not self._states[number].has_same_outputs():
+                    self.undone.add(name)
             finally:
                 settings = restore_settings(self._settings)
                 patches = self._functions.restore()

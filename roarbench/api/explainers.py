@@ -35,6 +35,7 @@ CHOSEN_CLASS = (
     "is of a class that the function chooses by its number, such as 0 or a label that it kept, so the row is not about "
     "the predicted class; explain the given targets"
 )
+_HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 
 
@@ -51,9 +52,12 @@ class ExplainedBatch(NamedTuple):
 
     def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
         """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
+        return list(map(self.select, split_into_batches(self.images)))
+
+    def select(self, part: slice | list[int]) -> "ExplainedBatch":
+        """Return a part of the batch, or its images in another order."""
         names = ("images", "targets", "rows", "ids")
-        parts = split_into_batches(self.images)
-        return [self._replace(**{name: getattr(self, name)[part] for name in names}) for part in parts]
+        return self._replace(**{name: getattr(self, name)[part] for name in names})
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
@@ -80,7 +84,7 @@ def make_batch_per_network(
 
 
 @contextmanager
-def explain_failure(names: Sequence[str], batch: ExplainedBatch) -> Iterator[None]:
+def explain_failure(names: Sequence[str], batch: ExplainedBatch, guard: CallGuard | None = None) -> Iterator[None]:
     """Raise CallerError, with the original as its cause, for an exception of an estimator, a library or the network."""
     try:
         with convert_exit_to_error():
@@ -98,6 +102,10 @@ def explain_failure(names: Sequence[str], batch: ExplainedBatch) -> Iterator[Non
             remedy = "the network recomputes activations; switch its gradient checkpointing off for evaluation"
         if "unexpected keyword argument 'inputs'" in str(error):  # (*args, **kwargs) has the form of Quantus' functions
             remedy = "write its parameters (model, images, targets), or decorate the wrapper with functools.wraps"
+        if isinstance(error, IndexError) and find_own_network(batch.model) is not batch.model:
+            remedy = "model(images) is its logits here, one per class; write model(images), without [0] or ['logits']"
+        if guard is not None and guard.undone.intersection(names):
+            remedy = f"correct it, or {_HOOKS}"
         raise CallerError(f"{subject} raised {describe_error(error)}; {remedy}") from error
 
 
@@ -130,7 +138,7 @@ class Explainers:
             maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name in self.functions:
-            with explain_failure([name], batch):
+            with explain_failure([name], batch, self.guard):
                 maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
         return maps
 
@@ -194,10 +202,11 @@ class Explainers:
         return passes
 
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch]) -> None:
-        """Make maps of a few images for every network, so that all failing estimators are reported at the start.
+        """Make maps of two images for every network, so that all failing estimators are reported at the start.
 
-        A warning names functions whose maps depend on the other images of a batch or on earlier calls, or are of
-        another class than the target.
+        The other images are explained only by functions whose first two maps have the same value everywhere: a
+        class-activation map without a positive part is 0. A warning names functions whose maps depend on the other
+        images of a batch or on earlier calls, or are of another class than the target.
         """
         for batch in batches:
             failures, causes = [], []
@@ -264,13 +273,22 @@ class Explainers:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}
         functions = {name: self.functions[name]} if name in self.functions else {}
         alone = replace(self, names=(name,), built_in=built_in, functions=functions)
-        maps = alone.make_maps_in_calling_thread(batch)
-        (ranked,) = alone.rank_features(batch, maps)
-        if functions and batch.number == 0:
-            warn_of_byte_values(name, maps[name].detach().cpu().numpy())
-        if functions and name not in self.arrays and math.prod(batch.images.shape[1:]) > 1 and min(ranked.tied) == 1:
-            seen = f"every feature has the same importance in the maps of all {len(batch.images)} images tried"
-            raise CallerError(f"{seen}; check what the function reads from the network, such as empty attentions")
+        for part in (slice(2), slice(2, None)):
+            tried = batch.select(part)
+            if not len(tried.images):
+                break
+            maps = alone.make_maps_in_calling_thread(tried)
+            (ranked,) = alone.rank_features(tried, maps)
+            if functions and batch.number == 0:
+                warn_of_byte_values(name, maps[name].detach().cpu().numpy())
+            if functions and self.guard is not None and name in self.guard.undone and len(tried.images) == 2:
+                again, swapped = (alone.make_maps_in_calling_thread(tried.select(at))[name] for at in ([0, 1], [1, 0]))
+                if are_equal_up_to_rounding(again, maps[name]) and not are_equal_up_to_rounding(again, swapped.flip(0)):
+                    raise CallerError(f"an image's map by {name} depends on its place in the batch; {_HOOKS}")
+            if name in self.arrays or not functions or math.prod(batch.images.shape[1:]) == 1 or min(ranked.tied) < 1:
+                return
+        seen = f"every feature has the same importance in the maps of all {len(batch.images)} images tried"
+        raise CallerError(f"{seen}; check what the function reads from the network, such as empty attentions")
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
         """Return maps by estimator id; estimators that trace get the network without `_NetworkOfCentredImages`."""

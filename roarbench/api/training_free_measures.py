@@ -43,6 +43,7 @@ from roarbench.stats.contrasts import Contrast, measure_means
 from roarbench.stats.correctness_and_gain import POINTS, Correctness, compute_trapezoid_weights
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
+_TRIED = 16  # images for the trial of estimators, most of which explain only two
 
 
 @use_neutral_settings
@@ -231,10 +232,10 @@ def _explain_and_score(
     agree.
     """
     explainers = explainers.protect(request.networks)
-    few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:2])
+    few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:_TRIED])
     batches = make_batch_per_network(request.networks, request.pixels[few], request.targets[few], few)
     explainers.refuse_failing_estimators(batches)
-    passes = explainers.count_passes(batches[0])
+    passes = explainers.count_passes(batches[0].select(slice(2)))
     scores = make_and_score_maps(request, explainers, threads)
     threads.refuse_changed_logits(request.pixels, logits)
     warn_of_tied_features(scores, explainers)

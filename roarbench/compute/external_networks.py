@@ -162,7 +162,8 @@ def make_logits_hook(adapt: Callable[[Any], Any]) -> Callable[..., Any]:
     """Make a forward hook (`with_kwargs`) that returns `adapt(output)` if a network is called with images alone.
 
     A call with other arguments, such as `output_attentions=True`, returns the network's own output. If this output has
-    the attribute `logits`, the adapted output has it, too, so a function may also read `model(images).logits`.
+    the attribute `logits`, the adapted output has its attributes, too, so a function may also read
+    `model(images).logits` or `model(images).attentions`.
     """
     return _LogitsHook(adapt)
 
@@ -180,7 +181,7 @@ class _LogitsHook:
         if not hasattr(output, "logits") or not isinstance(logits, Tensor):
             return logits
         shown: Any = logits.view_as(logits)  # another object: an attribute with the tensor itself would be a cycle
-        shown.logits = logits
+        vars(shown).update(getattr(output, "__dict__", {}) | {"logits": logits})  # a named tuple has no `__dict__`
         return shown
 
 

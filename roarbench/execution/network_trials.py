@@ -81,14 +81,16 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     if suite.networks:
         return _drop_inapplicable_to_any_network(suite, suite.own)
     record = suite.dataset_record
+    trains = trains_explained or any(block.protocol.trains for block in suite.blocks)
     generator = torch.Generator().manual_seed(0)
-    model = build_suite_network(suite, generator)
-    sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
+    model = build_suite_network(suite, generator).train(trains)  # in train mode, some networks return a tuple
+    recipes = (suite.recipe, suite.reference_recipe) if trains else ()
+    sides = {1.0, *(side for recipe in recipes for side in find_recipe(recipe).sides)}
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
         _try_forward_pass(model, _draw_two_images(generator, record.channels, side, side), suite)
     images = _draw_two_images(generator, *record.shape)
     warnings = list[str]()
-    if trains_explained or any(block.protocol.trains for block in suite.blocks):
+    if trains:
         warnings = check_training_start(
             lambda seed: build_suite_network(suite, torch.Generator().manual_seed(seed)),
             images,

@@ -493,10 +493,49 @@ def test_maps_of_single_images_cause_no_warning(networks, mine):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
 
 
+def keep_hooks(change):
+    """Return a function that adds a hook in its first call alone, as an object of grad-cam that is kept."""
+    seen = {}
+
+    def mine(model, images, targets):
+        if model not in seen:
+            model.norm.register_forward_hook(lambda module, inputs, output: seen.update({model: output}))
+        return change(model(images), seen[model], targets)
+
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda logits, kept, targets: kept.detach(), "depends on its place in the batch"),
+        (
+            lambda logits, kept, targets: torch.autograd.grad(logits.sum(), kept)[0],
+            "raised RuntimeError: .*; correct it",
+        ),
+    ],
+)
+def test_functions_that_keep_hooks_are_refused(networks, change, words):
+    """Batches of two images, as of 224 pixels, all got the maps of the first two."""
+    with pytest.raises(rb.CallerError, match=f"{words}.* add hooks anew in each call"):
+        rb.own_network_gain(networks, IMAGES, {"mine": keep_hooks(change)})
+
+
 def test_maps_without_any_order_are_refused(networks):
     """For example an attention rollout over no attentions."""
-    with pytest.raises(rb.CallerError, match="every feature has the same importance in the maps of all 2 images tried"):
+    with pytest.raises(rb.CallerError, match="same importance in the maps of all 16 images tried"):
         rb.own_network_gain(networks, IMAGES, {"mine": lambda model, images, targets: torch.zeros(images.shape)})
+
+
+def test_single_maps_without_any_order_cause_a_warning(networks):
+    """For example a class-activation map without a positive part; the first two images have such maps."""
+
+    def mine(model, images, targets):
+        is_empty = (images[:, None] == IMAGES[:2]).flatten(2).all(2).any(1)
+        return compute_gradient(model, images, targets) * ~is_empty[:, None, None, None]
+
+    with pytest.warns(UserWarning, match="2 of 24 maps of mine have the same value everywhere"):
+        rb.check(networks[0], IMAGES, torch.arange(24) % 2, {"mine": mine})
 
 
 def test_evaluate_warns_of_functions_that_get_too_few_images(tmp_path, monkeypatch):

@@ -77,6 +77,7 @@ def test_functions_get_own_network_that_returns_logits_object(networks):
         assert type(model) is WithLogitsObject
         logits = model.body(inputs)
         assert torch.equal(model(inputs), logits) and torch.equal(model(inputs).logits, logits)
+        assert model(inputs).features is None  # as attentions of transformers, a field of the network's own output
         assert torch.equal(model(pixel_values=inputs).logits, logits)
         assert torch.equal(model.body[1:](model(inputs, output_features=True).features), logits)
         return compute_gradient(model, inputs, targets)
@@ -89,6 +90,14 @@ def test_functions_get_own_network_that_returns_logits_object(networks):
     assert repr(found) == repr(rb.own_network_gain(networks, IMAGES, plain)) and found.gain("mine").value != 0
     assert not any(module._forward_hooks for model in given for module in model.modules())
     assert isinstance(given[0](IMAGES), SimpleNamespace)
+
+
+def test_functions_that_index_the_output_of_transformers_get_a_remedy(networks):
+    def mine(model, inputs, targets):
+        return torch.autograd.grad(model(inputs.requires_grad_())[0][:, 0].sum(), inputs)[0]
+
+    with pytest.raises(rb.CallerError, match=r"mine raised IndexError: .*; model\(images\) is its logits here"):
+        rb.check(WithLogitsObject(networks[0]), IMAGES, LABELS, {"mine": mine})
 
 
 @pytest.mark.parametrize("change", [lambda y: y[:, 0], lambda y: SimpleNamespace(logits=y[:, :1])])

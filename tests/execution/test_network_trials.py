@@ -70,6 +70,14 @@ class Pair(Odd):
     def forward(self, x):
         return x, x
 
+class Distilled(nn.Sequential):  # takes images of one size, and returns two outputs in train mode
+    def __init__(self, *network):
+        super().__init__(fixed(*network))
+
+    def forward(self, x):
+        y = super().forward(x)
+        return (y, y) if self.training else y
+
 class Absolute(Odd):
     def __init__(self, *network):  # adds a step without a rule, in a branch that starts at 0
         super().__init__(*network)
@@ -115,9 +123,10 @@ class Drawn(Odd):
 """
 
 
-def make_suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]'):
+def make_suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]', protocols='["roar"]'):
     (folder / "net.py").write_text(NET)
     text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace('["grad"]', estimators)
+    text = text.replace('["roar"]', protocols)
     return read_suite(write_suite(folder, text + recipe))
 
 
@@ -173,6 +182,13 @@ def test_drop_inapplicable_estimators_rejects_unusable_network(tmp_path, functio
     recipe = "sides = [0.5, 1.0]\n" if function == "fixed" else ""
     with pytest.raises(CallerError, match=UNUSABLE[function]):
         check_network_and_drop_estimators(make_suite(tmp_path, function, recipe))
+
+
+def test_networks_that_no_protocol_trains_are_tried_in_eval_mode_on_whole_images(tmp_path):
+    suite = make_suite(tmp_path, "Distilled", "sides = [0.5, 1.0]\n", protocols='["morf"]')
+    assert check_network_and_drop_estimators(suite).warnings == []
+    with pytest.raises(CallerError, match="returned a tuple"):
+        check_network_and_drop_estimators(suite, trains_explained=True)
 
 
 def test_drop_inapplicable_estimators_warns_of_probabilities(tmp_path):
