@@ -53,7 +53,8 @@ _DEPTH_REMEDY = 'write class_depth = 2 (or "last") under [data]'
 _MAX_SAMPLED, _PER_CLASS = 512, 8  # images whose values are inspected, in all and of each class and split
 _MASK_VALUES, _VALUE_WIDTH = 3, 8  # a mask has up to 3 values; lossy compression moves them by up to 8
 _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
-_FILE_PROPERTIES = ("format", "kind of colours (Pillow's mode)", "size")
+_CORNERS = {"upper left corner's": (0, 0), "lower right corner's": (-1, -1)}  # a frame or a stamp may tell the class
+_FILE_PROPERTIES = ("format", "kind of colours (Pillow's mode)", "size", *(f"{name} brightness" for name in _CORNERS))
 _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other images, for a warning
 
 
@@ -208,7 +209,7 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     """Yield warnings of some images of each class: of masks, and of files by which the class can be told."""
     per_class = max(1, min(_PER_CLASS, _MAX_SAMPLED // (2 * len(images.classes))))
     few: list[bool] = []
-    kinds: list[tuple[str, str, str]] = []
+    kinds: list[tuple[str, ...]] = []
     labels, places = [], []
     for split in images.record.decoded_splits:
         positions = sample_images(images.splits[split].labels, per_class, not images.has_large_files)
@@ -222,19 +223,21 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     yield from _describe_images_of_few_values(images, few, labels, places)
 
 
-def _describe_file(content: bytes) -> tuple[str, str, str]:
-    """Return the format, the kind of colours and the size of an image; empty texts for a damaged image."""
+def _describe_file(content: bytes) -> tuple[str, ...]:
+    """Return the properties `_FILE_PROPERTIES` of an image; empty texts for a damaged image."""
     try:
         with Image.open(BytesIO(content)) as image:
-            return image.format or "", image.mode, f"{image.width} x {image.height}"
+            grey = np.asarray(image.convert("L"))
+            corners = [f"{grey[place] // 32 + 1} of 8" for place in _CORNERS.values()]
+            return image.format or "", image.mode, f"{image.width} x {image.height}", *corners
     except Exception:  # damaged images are reported by the check of damage
-        return "", "", ""
+        return ("",) * len(_FILE_PROPERTIES)
 
 
 def _describe_files_of_one_class(
-    images: UserImages, kinds: Sequence[tuple[str, str, str]], labels: Sequence[int]
+    images: UserImages, kinds: Sequence[tuple[str, ...]], labels: Sequence[int]
 ) -> Iterator[str]:
-    """Yield a warning for each format, kind of colours or size that all images of one class have, and no others."""
+    """Yield a warning for each property of files that all images of one class have, and no others."""
     for noun, values in zip(_FILE_PROPERTIES, zip(*kinds, strict=True), strict=True):
         pairs = {*zip(values, labels, strict=True)}
         of_value, of_class = (Counter(side) for side in zip(*pairs, strict=True))
@@ -244,7 +247,7 @@ def _describe_files_of_one_class(
             seen = (
                 f"all inspected images of the class '{images.classes[label]}', and no others, have the {noun} {value}"
             )
-            yield f"warning: {images.record.name}: {seen}; a network may tell the class by its files"
+            yield f"warning: {images.record.name}: {seen}; a network may tell the class by them"
 
 
 def _describe_images_of_few_values(

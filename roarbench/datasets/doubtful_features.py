@@ -14,7 +14,7 @@ from roarbench.common.enums import Split
 from roarbench.common.text import list_some
 from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.repeats import describe_items_in_both_splits
+from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes
 from roarbench.datasets.select_images import Labels, select_rows_of_split
 
 # the middle half of a column's values is to take this many of the 256 steps; of columns of few values, each that
@@ -62,8 +62,7 @@ def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: 
     """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
     numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
     train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
-    kinds = np.unique(np.stack([numbers, labels], 1), axis=0)[:, 0]  # a number for each class of equal rows
-    several = int(np.isin(numbers, kinds[1:][kinds[1:] == kinds[:-1]]).sum())
+    several = len(find_items_of_several_classes(numbers, labels))
     seen = describe_items_in_both_splits(train, test, "row", "features")
     contrary = f"{several} of {len(labels)} rows have the same features as a row of another class"
     return "; ".join(filter(None, (seen, contrary if several else "")))

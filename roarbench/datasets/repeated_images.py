@@ -5,7 +5,7 @@ Files of different sizes differ, so only files whose size occurs twice are read,
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.parquet_files import read_parquet_images
-from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
+from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes, hash_bytes
 from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import Groups
 from roarbench.datasets.user_images import UserImages
@@ -59,14 +59,10 @@ def describe_repeated_images(images: UserImages) -> Iterator[str]:
 def _describe_images_of_several_classes(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
     digests = np.concatenate([part.digests for part in splits.values()])
     labels = np.concatenate([part.labels for part in splits.values()])
-    numbers = np.unique(digests, return_inverse=True)[1].reshape(-1)
-    lowest, highest = np.full(len(digests), len(images.classes)), np.full(len(digests), -1)
-    np.minimum.at(lowest, numbers, labels)
-    np.maximum.at(highest, numbers, labels)
-    several = np.flatnonzero(lowest < highest)
+    several = np.unique(digests[find_items_of_several_classes(digests, labels)])
     if not len(several):
         return
-    same = np.flatnonzero(numbers == several[0])
+    same = np.flatnonzero(digests == several[0])
     pair = [int(same[np.argmin(labels[same])]), int(same[np.argmax(labels[same])])]
     names = (f"{_name_in_any_split(images, splits, n)} in class '{images.classes[labels[n]]}'" for n in pair)
     noun = f"{len(several)} images occur" if len(several) > 1 else "1 image occurs"
@@ -134,21 +130,13 @@ def _choose_compared_files(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _hash_selected(groups: Groups, positions: NDArray[np.int64], whole: bool) -> Digests:
-    wanted = iter(positions.tolist())
-    following = next(wanted, None)
-    paths = []
-    for position, path in enumerate(_list_paths(groups) if len(positions) else ()):
-        if position == following:
-            paths.append(path)
-            following = next(wanted, None)
-    starts = range(0, len(paths), _FILES_PER_CALL)
+    chosen = np.zeros(sum(group.rows for group in groups), bool)
+    chosen[positions] = True
+    paths = [*compress(_list_paths(groups), chosen)]
+    parts = (paths[start : start + _FILES_PER_CALL] for start in range(0, len(paths), _FILES_PER_CALL))
     with ThreadPoolExecutor() as pool:
-        parts = pool.map(lambda start: _hash_files_of_part(paths[start : start + _FILES_PER_CALL], whole), starts)
-        return np.fromiter(chain.from_iterable(parts), np.uint64, len(paths))
-
-
-def _hash_files_of_part(paths: list[Path], whole: bool) -> list[int]:
-    return [_hash_file(path, whole) for path in paths]
+        hashed = pool.map(lambda part: [_hash_file(path, whole) for path in part], parts)
+        return np.fromiter(chain.from_iterable(hashed), np.uint64, len(paths))
 
 
 def _hash_file(path: Path, whole: bool) -> int:

@@ -13,6 +13,13 @@ def hash_bytes(content: Any) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") | 2**63
 
 
+def find_items_of_several_classes(items: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of items, (n,), that equal an item of another class."""
+    numbers = np.unique(items, return_inverse=True)[1].reshape(-1)
+    classes = np.bincount(np.unique(np.stack([numbers, labels], 1), axis=0)[:, 0])  # of each different item
+    return np.flatnonzero(classes[numbers] > 1)
+
+
 def describe_items_in_both_splits(
     train: NDArray[Any], test: NDArray[Any], noun: str, content: str, name: Callable[[int], str] | None = None
 ) -> str:

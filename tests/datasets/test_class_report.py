@@ -129,7 +129,7 @@ def test_find_part_names_finds_names_of_parts(names, suspects):
 def test_masks_beside_photographs_are_reported(tmp_path):
     write_noise(tmp_path / "set" / "healthy", 20)
     write_masks(tmp_path / "set" / "tumor", 20)
-    (line,) = (line for line in list_warnings(tmp_path / "set") if "have the kind of colours" not in line)
+    (line,) = (line for line in list_warnings(tmp_path / "set") if "may tell the class by them" not in line)
     assert "most images of the class 'tumor' have at most 3 values, unlike other classes; if they are masks" in line
     for name in ("healthy", "tumor"):
         write_noise(tmp_path / "mixed" / name, 12)
@@ -155,9 +155,22 @@ def test_files_by_which_a_class_can_be_told_are_named(tmp_path, change, words):
         with Image.open(path) as image:
             changed, kind = change(image.copy(), number)
         changed.save(path, kind)
-    lines = [line for line in list_warnings(tmp_path / "set") if "tell the class by its files" in line]
+    lines = [line for line in list_warnings(tmp_path / "set") if "tell the class by them" in line]
     assert len(lines) == bool(words) and words in "".join(lines)
     assert not words or "the class 'owl', and no others," in lines[0]
+
+
+@pytest.mark.parametrize(("step", "warned"), [(64, True), (0, False)])
+def test_frames_by_which_a_class_can_be_told_are_named(tmp_path, step, warned):
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(("ant", "bee")):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for n in range(14):
+            pixels = rng.integers(0, 256, (12, 12), np.uint8)
+            pixels[-1] = step * number + n  # 0 to 13, or 64 to 77
+            (tmp_path / "set" / name / f"{n}.png").write_bytes(png(pixels))
+    said = "no others, have the lower right corner's brightness 1 of 8; a network may tell the class by them"
+    assert any(said in line for line in list_warnings(tmp_path / "set")) == warned
 
 
 def test_few_values_are_told_from_many():
