@@ -177,9 +177,10 @@ def own_network_gain(
         >>> def explain(model, inputs, targets):
         ...     return model[1].weight[1].view(1, 1, 4, 4).expand_as(inputs)
         >>> networks = [read_pixel(corner) for corner in (0, 3, 12, 15)]
-        >>> found = own_network_gain(networks, images, {"mine": explain, "centre": "centre"}, levels=[0.05])
+        >>> rows = {"mine": explain, "search": "search(passes=2)", "centre": "centre"}
+        >>> found = own_network_gain(networks, images, rows, levels=[0.05])
         >>> {name: verdict.value for name, verdict in found.verdicts.items()}
-        {'mine': 'explains its network', 'centre': '0 by construction'}
+        {'mine': 'explains its network', 'search': 'control', 'centre': '0 by construction'}
     """
     pixels, models = read_images(images), read_networks(networks, "networks", "[model, sibling_1, sibling_2]")
     if len(models) < FEWEST_NETWORKS:

@@ -201,7 +201,7 @@ def test_compare_rows_uses_paired_interval(networks, images):
     assert (paired.p_adjusted <= 0.05) == (not paired.low <= 0 <= paired.high)
     beside_zero, turned = found.compare("grad", "random"), found.compare("random", "grad")
     assert beside_zero[:3] == one and turned[:3] == one.negative and not beside_zero.planned
-    assert (beside_zero.verdict == "better") == (found.verdicts["grad"] == "explains its network")
+    assert (beside_zero.verdict == "better") == (found.verdicts["grad"] == "above 0")
     assert turned.p_adjusted == beside_zero.p_adjusted
     assert found.compare("random", "random")[:5] == (0.0, None, None, None, None)
     with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):
