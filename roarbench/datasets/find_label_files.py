@@ -73,9 +73,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     for pattern, file in _list_text_files(root):
         try:
             tables[pattern] = read_label_table(file, index.has)
-        except DataError as error:  # it is no table, or in another encoding
-            if isinstance(error.__context__, UnicodeDecodeError) and file.suffix.lower() in CSV_SUFFIXES:
-                problems.append(str(error))
+        except DataError as error:  # a text is often no table
+            problems += [str(error)] if file.suffix.lower() in CSV_SUFFIXES else []
     columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
     named = {p: t for p, t in tables.items() if columns[p] and _share_of_images(t, columns[p], index) >= _MIN_NAMED}
     groups = defaultdict(list)

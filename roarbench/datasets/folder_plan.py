@@ -9,7 +9,13 @@ from pathlib import Path
 from roarbench.common.errors import DataError
 from roarbench.common.text import fold_name, list_some
 from roarbench.datasets.catalogue import WHOLE_PATH
-from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_test_name, is_train_name
+from roarbench.datasets.image_folders import (
+    find_split_pairs,
+    is_bare_split_name,
+    is_test_name,
+    is_train_name,
+    remove_split_words,
+)
 from roarbench.datasets.image_splits import find_class_folder
 
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
@@ -126,9 +132,11 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
 
 def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
     pairs = find_split_pairs(names)
-    if not pairs:  # `train_mini` and `val`: only one name has further words
+    if not pairs:  # `train_mini` and `val`: only one name has further words; `rps` and `rps-test-set`
         trains, tests = filter(is_train_name, names), [*filter(is_test_name, names)]
         pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
+        others = [name for name in names if name not in tests]
+        pairs += [(a, b) for a in others for b in tests if remove_split_words(a) == remove_split_words(b)]
         pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, a), _join(base, b))]
     inner = {
         name: tree.find_innermost(_join(base, name))[len(base) + 1 if base else 0 :] for pair in pairs for name in pair
@@ -140,6 +148,7 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         train, test = labelled[0]
         if skipped := [name for name in unlabelled if pairs.index((train, name)) < pairs.index((train, test))]:
             said.append(f"warning: '{skipped[0]}' has no class folders of '{train}'; '{test}' is used for testing")
+        said += [] if is_train_name(train) else [f"splits: '{train}' to train and '{test}' to test"]
         said += _describe_unused(names, train, test)
         return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
     holding = [name for name in names if tree.list_folders(_join(base, name))]

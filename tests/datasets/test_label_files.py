@@ -491,6 +491,13 @@ def test_list_of_training_images_that_is_not_used_is_named(tmp_path, test, reaso
     assert f"warning: the list 'train.txt' is not used, because {reason}; test images are drawn" in said
 
 
+def test_label_file_with_commas_in_values_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"labels.csv: row 4 has 3 values, but there are 2 columns; put values that"):
+        write_flat_images(
+            tmp_path, "file,label\n" + "".join(f"{n}.png,{'a, b' if n == 2 else 'c'}\n" for n in range(20))
+        )
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
 def test_label_file_in_another_encoding_is_named(tmp_path, encoding):
     for number in range(8):

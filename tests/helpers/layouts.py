@@ -425,6 +425,12 @@ LAYOUTS = [
         'train = "cars_train"\ntest = "cars_test"',
     ),
     Layout(
+        "Rock, Paper, Scissors",
+        train={"rps/paper/a{0-3}.png": "paper", "rps/rock/b{0-3}.png": "rock"},
+        test={"rps-test-set/paper/a{4-5}.png": "paper", "rps-test-set/rock/b{4-5}.png": "rock"},
+        written='images = "FOLDER"\ntrain = "rps"\ntest = "rps-test-set"',
+    ),
+    Layout(
         "iNaturalist 2021",
         train={
             "train_mini/00000_Animalia/a{0-3}.jpg": "00000_Animalia",
