@@ -97,7 +97,7 @@ def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:
     verdicts = [row.network.verdict for row in estimators if row.network]
     if not estimators or len(verdicts) < len(estimators):
         return ""
-    without_search = OwnNetworkVerdict.ABOVE_ZERO in verdicts
+    without_search = not any(row.network and row.network.search for row in estimators)
     count = verdicts.count(OwnNetworkVerdict.ABOVE_ZERO if without_search else OwnNetworkVerdict.EXPLAINS)
     of = f"{count or 'None'} of {'the suite’s ' * any(row.added for row in rows)}{len(estimators)} estimators"
     if without_search:

@@ -52,9 +52,9 @@ def measure_design(spread: float, kind: str, tables: int) -> list[str]:
     """Return percentages of tables with a false verdict, with their standard errors."""
     chances = [np.random.default_rng([3, 1, _IMAGES, round(10 * spread), table]) for table in range(tables)]
     looks = [list_verdicts_by_networks(simulate_row(spread, kind, chance)) for chance in chances]
-    explains = np.array([[verdict is Verdict.BETTER for verdict in verdicts] for verdicts in looks])
+    above = np.array([[verdict is Verdict.BETTER for verdict in verdicts] for verdicts in looks])
     any_verdict = np.array([[verdict is not Verdict.SAME for verdict in verdicts] for verdicts in looks])
-    shares = [explains[:, 0], explains[:, -1], explains.any(1), any_verdict.any(1)]
+    shares = [above[:, 0], above[:, -1], above.any(1), any_verdict.any(1)]
     return [_format_share(np.asarray(share)) for share in shares]
 
 
@@ -68,8 +68,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=2000)
     tables = parser.parse_args().tables
-    headings = ["effects, of", "explains, 3 networks", "explains, 10 networks"]
-    headings += ["explains at the first of 3 to 10", "any verdict at the first of 3 to 10"]
+    headings = ["effects, of", "above 0, 3 networks", "above 0, 10 networks"]
+    headings += ["above 0 at the first of 3 to 10", "any verdict at the first of 3 to 10"]
     lines = list[list[str]]()
     for spread, kind in _DESIGNS:
         lines.append([f"{spread:g}, {kind}", *measure_design(spread, kind, tables)])

@@ -100,8 +100,8 @@ def test_describe_winners_matches_verdicts(words):
 MORF_FIRST = "(most important features removed first)"
 
 
-def make_two_boards(explains, better):
-    """Return rows with own-network verdicts and rows with ROAR verdicts against Random, by name."""
+def make_two_boards(explains, better, search=("search(passes=65)", None, True)):
+    """Return rows with own-network verdicts, beside a search or None, and rows with verdicts against Random."""
     controls = {"random-blurred"}
     verdicts = {one: one for one in OwnNetworkVerdict}
     verdicts |= {True: OwnNetworkVerdict.EXPLAINS, False: OwnNetworkVerdict.OPEN}
@@ -109,7 +109,7 @@ def make_two_boards(explains, better):
     found = {name: verdicts[word] for name, word in explains.items()}
     controls |= {name for name, verdict in found.items() if verdict is OwnNetworkVerdict.CONTROL}
     bare = {name: make_row("control" if name in controls else "e", name) for name in {**explains, **better}}
-    network = [replace(bare[name], network=OwnNetworkTest(verdict)) for name, verdict in found.items()]
+    network = [replace(bare[name], network=OwnNetworkTest(verdict, search=search)) for name, verdict in found.items()]
     roar = [replace(bare[name], verdict_class=BEATS if word else OPEN) for name, word in better.items()]
     return network, [replace(row, value=NONE) for row in roar]
 
@@ -153,9 +153,10 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     for protocol, order in ((OWN_NETWORK, MORF_FIRST), (OWN_NETWORK_LERF, "(least important features removed first)")):
         found = write_own_network_headline(shown_none, protocol)
         assert found == f"None of 2 estimators is shown to explain its network {order}"
-        alone, _ = make_two_boards({"grad": OwnNetworkVerdict.ABOVE_ZERO, "ig": False}, {})
-        found = write_own_network_headline(alone, protocol)
-        assert found == f"1 of 2 estimators gains more than 0, compared with no blind search {order}"
+        for verdict, count in ((OwnNetworkVerdict.ABOVE_ZERO, "1"), (False, "None")):
+            alone, _ = make_two_boards({"grad": verdict, "ig": False}, {}, search=None)
+            found = write_own_network_headline(alone, protocol)
+            assert found == f"{count} of 2 estimators gains more than 0, compared with no blind search {order}"
 
 
 def test_page_describes_verdicts_of_boards_with_gains():
