@@ -103,7 +103,7 @@ def make_text_writer(text):
         (
             "photos",
             write_broken_pictures,
-            "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1",
+            "4 of 24 images of photos cannot be decoded completely: 'blue/00.png', 'blue/01.png', 'green/00.png' and 1",
         ),
         (
             "a.csv",
