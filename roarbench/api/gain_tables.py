@@ -58,7 +58,7 @@ class GainTable(ABC):
         from roarbench.report.curve_panels import save_figure
         from roarbench.report.suite_charts import plot_gains
 
-        figure = plot_gains(self.bars_by_panel(), self.plot_title)
+        figure = plot_gains(self.bars_by_panel(), self.plot_title, self.present().notes)
         if file is not None:
             save_figure(figure, Path(file))
         return figure

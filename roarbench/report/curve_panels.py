@@ -264,9 +264,9 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     left, gap, margin = 0.7, 0.8, 0.15
     longest_word = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + label_width), longest_word + 3 * margin)
-    titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
+    titles = wrap_text(chart.title, width - 3 * margin, TITLE_POINTS)
     top = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
-    notes = _wrap(
+    notes = wrap_text(
         f"{chart.caption}{' Thin dashed lines: published.' * bool(chart.published)}", width - 2 * margin, FONT_POINTS
     )
     bottom = 0.65 + len(notes) * LINE_INCHES
@@ -311,7 +311,7 @@ def _compute_y_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
     return min(shown) - margin, max(shown) + margin
 
 
-def _wrap(text: str, inches: float, points: float) -> list[str]:
+def wrap_text(text: str, inches: float, points: float) -> list[str]:
     return wrap(text, int(inches / _estimate_text_width("n", points)), break_long_words=False, break_on_hyphens=False)
 
 

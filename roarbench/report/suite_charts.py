@@ -1,6 +1,6 @@
 """Draw a suite's rows as charts: curves of accuracy, and bars of gains."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,11 +16,13 @@ from roarbench.report.curve_panels import (
     COLOURS,
     FONT_POINTS,
     INK,
+    LINE_INCHES,
     TITLE_POINTS,
     Chart,
     PanelCurve,
     XLabel,
     use_own_settings,
+    wrap_text,
 )
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
@@ -43,7 +45,7 @@ _BAR_COLOURS = {
     OwnNetworkVerdict.OPPOSES: _BELOW,
     OwnNetworkVerdict.CONTROL: _SEARCH,
 }
-_LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "neither, or as a search": _OPEN}
+_LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "neither, above 0, or as a search": _OPEN}
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
@@ -100,8 +102,8 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 @use_own_settings()
-def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "") -> Figure:
-    """Draw one panel per label, with one bar per name from top to bottom, and a legend.
+def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "", caption: Iterable[str] = ()) -> Figure:
+    """Draw one panel per label, with one bar per name from top to bottom, a legend and the lines of a caption.
 
     The verdict of the table colours a bar: an interval that excludes 0 is not adjusted for the other rows. None stands
     for a row that was not run, an estimate without a value for a missing result.
@@ -113,8 +115,9 @@ def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "") 
     if all(bar.gain.value is None for bar in drawn):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
-    height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines())
     width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1)
+    notes = [part for line in caption for part in wrap_text(line, width, FONT_POINTS)]
+    height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines()) + LINE_INCHES * len(notes)
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
@@ -128,7 +131,17 @@ def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "") 
     lines = [Line2D([], [], color=INK, linewidth=1.1, label=f"{CONFIDENCE:.0%} interval of one row")]
     if signs := sorted({bar.signs for bar in drawn if bar.signs}):
         lines.append(Line2D([], [], linestyle="none", label=f"{', '.join(signs)}: doubts about a gain"))
-    figure.legend(handles=[*patches, *lines], loc="outside lower left", ncols=4, fontsize=FONT_POINTS, frameon=False)
+    legend = figure.legend(
+        handles=[*patches, *lines],
+        loc="outside lower left",
+        ncols=min(len(panels) + 1, 4),
+        fontsize=FONT_POINTS,
+        frameon=False,
+        alignment="left",
+        title_fontsize=FONT_POINTS,
+    )
+    legend.set_title("\n".join(notes))
+    legend.get_title().set_parse_math(False)
     return figure
 
 

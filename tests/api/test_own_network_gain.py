@@ -172,7 +172,7 @@ def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, 
     assert (row[1], row[-1]) == (f"{found.gain('mine').value:+.1f}", "–")
     frame = found.to_dataframe().set_index("estimator")
     assert frame["verdict"].isna().to_dict() == {"mine": True, "random": False} and frame["gain_low"].isna().all()
-    found.plot()
+    assert "Fewer than 10 images" in found.plot().legends[0].get_title().get_text()
     more = rb.own_network_gain(networks, ten, {"mine": gradient}, levels=LEVELS)
     assert more.verdicts["mine"] and more.gain("mine").low is not None and "Fewer than" not in more.caption
 

@@ -186,8 +186,12 @@ def test_doubts_about_a_gain_stand_beside_its_bar():
     }
     (axes,) = (figure := plot_gains({"gain": bars})).axes
     assert figure.legends[0].get_texts()[-1].get_text() == "(!!), (!): doubts about a gain"
+    figure.draw_without_rendering()
+    assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1, "one panel is narrow"
     assert [(text.get_text().strip(), *text.get_position()) for text in axes.texts] == [("(!!)", 6.0, 0), ("(!)", 0, 1)]
-    quick = make_combined_table(load_published_results("quick").stored).bars_by_axis_label
+    published = load_published_results("quick")
+    assert "own map - others, t = 0.05, 0.5.\n" in published.plot().legends[0].get_title().get_text()
+    quick = make_combined_table(published.stored).bars_by_axis_label
     signs = {axis: {name: bar.signs for name, bar in bars.items() if bar and bar.signs} for axis, bars in quick.items()}
     doubted = dict.fromkeys(("sgsq-grad †", "var-grad †", "sobel"), "(!!)")  # as README.md
     assert signs == {"ROAR gain, points": doubted, "own-network gain, points": {}}
