@@ -17,8 +17,8 @@ from rich.console import Console
 from torch import Tensor
 
 from roarbench.api.evaluated_rows import EvaluatedRows
-from roarbench.api.explainers import CHOSEN_CLASS, is_class_chosen_by_number
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
+from roarbench.api.map_checks import CHOSEN_CLASS, is_class_chosen_by_number
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from roarbench.api.call_guard import CallGuard
 from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
+from roarbench.api.map_checks import CHOSEN_CLASS, TRANSPOSED, are_transposed, is_class_chosen_by_number
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.user_networks import expose_unwrapped_network, find_own_network
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import CallerError, RoarbenchError, RunError
 from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
 from roarbench.common.text import describe_error, list_some
-from roarbench.compute.external_networks import extract_logits, make_logits_hook
 from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.pass_counter import PassCounter
@@ -31,10 +31,6 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
-CHOSEN_CLASS = (
-    "is of a class that the function chooses by its number, such as 0 or a label that it kept, so the row is not about "
-    "the predicted class; explain the given targets"
-)
 _HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 
@@ -267,7 +263,9 @@ class Explainers:
                 seen = f"depends on the image's place in its batch, or on an earlier batch of this size, {so}"
                 return f"{seen}; explain each image on its own, for the given target, and keep no maps"
         chosen = partial(make_maps, images, ids=seeds)
-        return CHOSEN_CLASS if is_class_chosen_by_number(chosen, maps, batch.model, images, targets) else ""
+        if is_class_chosen_by_number(chosen, maps, batch.model, images, targets):
+            return CHOSEN_CLASS
+        return TRANSPOSED if are_transposed(lambda changed: make_maps(changed, targets), maps, images) else ""
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}
@@ -315,48 +313,6 @@ class Explainers:
             made = [compute_importance_maps(with_baseline, model, half_batch, black) for half_batch in halves]
             maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}
         return maps
-
-
-def is_class_chosen_by_number(
-    make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor
-) -> bool:
-    """Return whether a function explains a class of a fixed number, such as 0 or a label that it kept, not the target.
-
-    Such maps are the same for other targets, and others once the network's outputs are in another order. Functions that
-    find the predicted class themselves, or explain no class, are not meant. `maps` explain the images for the targets;
-    `make_maps(targets)` makes such maps, also within a context `watch`.
-    """
-    with torch.no_grad():
-        classes = network(images.clone()).shape[1]
-    others = (targets + 1) % classes
-    if not are_equal_up_to_rounding(maps, make_maps(others)):
-        return False
-    reordered = make_maps(others, watch=_change_logits(network, _move_to_next_class))
-    if are_equal_up_to_rounding(maps, reordered):
-        return False
-    # a function that takes the predicted class's row of the last layer's weights, as CAM does, takes the next row twice
-    return not are_equal_up_to_rounding(reordered, make_maps(others, watch=_change_logits(network, _raise_next_class)))
-
-
-def _move_to_next_class(logits: Tensor) -> Tensor:
-    return logits.roll(1, 1)
-
-
-def _raise_next_class(logits: Tensor) -> Tensor:
-    """Make the class after the predicted one the predicted one, and leave the others' logits as they are."""
-    is_next = nn.functional.one_hot((logits.argmax(1) + 1) % logits.shape[1], logits.shape[1])
-    return logits + is_next * (1 + logits.detach().max() - logits.detach().min())
-
-
-@contextmanager
-def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Meanwhile, the logits of the network, called with images alone, are changed ones."""
-    adapt = make_logits_hook(lambda output: change(extract_logits(output)))
-    hook = find_own_network(network).register_forward_hook(adapt, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 class _NetworkOfCentredImages(nn.Module):

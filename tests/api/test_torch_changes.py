@@ -468,6 +468,15 @@ def use_weights_of_predicted_class(model, images, targets):
     return (model.head.weight[predicted] * features.flatten(1)).reshape(images.shape)
 
 
+def weight_classes_by_probability(model, images, targets):
+    weights = model(images).softmax(1) @ model.head.weight
+    return (weights * model.norm(images).flatten(1)).reshape(images.shape)
+
+
+def weigh_pixels(model, images, targets):
+    return model.head.weight[targets].reshape(images.shape) * images
+
+
 def mark_centre(model, images, targets):
     return -torch.linspace(-1, 1, 6).abs().expand(images.shape)
 
@@ -480,8 +489,8 @@ def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
 @pytest.mark.parametrize(
     "mine",
     [
-        *(compute_gradient, noise_tunnel, smooth, mark_centre, use_hook_of_images),
-        use_weights_of_predicted_class,
+        *(compute_gradient, noise_tunnel, smooth, mark_centre, use_hook_of_images, weigh_pixels),
+        *(use_weights_of_predicted_class, weight_classes_by_probability),
         *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
         *(lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), Saliency),
     ],
@@ -491,6 +500,13 @@ def test_maps_of_single_images_cause_no_warning(networks, mine):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "the maps of mine are the same for all networks")
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
+
+
+def test_maps_with_exchanged_height_and_width_cause_a_warning(networks):
+    with pytest.warns(
+        UserWarning, match="map by mine follows a change of .* its height and width seem to be exchanged"
+    ):
+        rb.own_network_gain(networks, IMAGES, {"mine": lambda m, x, t: weigh_pixels(m, x, t).transpose(2, 3)})
 
 
 def keep_hooks(change):
