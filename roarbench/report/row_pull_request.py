@@ -176,8 +176,9 @@ def _describe_missing_runs(results: SuiteResults, row: str) -> Iterator[str]:
         needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS
         baselines = {CLEAN, RANDOM} if needs_random and RANDOM in block.estimators else {CLEAN}
         own = {row, protocol.make_paired_twin_id(row)}
-        for names, title in ((own, row), (baselines, "rows that it is compared with")):
+        compared = "untouched images and random", f"; submit {RANDOM}, too"
+        for names, title, remedy in ((own, row, ""), (baselines, *compared)):
             needed = [point for point in planned if point.cell.estimator in names]
             if missing := [point for point in needed if point not in results.results]:
                 counts = f"{len(missing):,} of {format_count(len(needed), 'run')}"
-                yield f"{row} has no rank ({protocol.name} {block.unit}): {counts} of {title} missing"
+                yield f"{row} has no rank ({protocol.name} {block.unit}): {counts} of {title} missing{remedy}"

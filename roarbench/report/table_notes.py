@@ -234,20 +234,21 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not table.has_gains_and_ranks:
         return f"{scope}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
-        rows = format_count(board.family, "row")
-        return f"{meaning} {scope}; verdicts are adjusted for the suite's {rows}, shown or not."
+        return f"{meaning} {scope}; verdicts are adjusted for {_describe_family(board)}."
     notes = [f"{meaning} {scope}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
             f"The spread between {board.references} references was estimated from "
             f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
         )
-    notes.append(
-        f"Verdicts of a column are adjusted for the suite's {format_count(board.family, 'row')}, shown or not."
-    )
+    notes.append(f"Verdicts of a column are adjusted for {_describe_family(board)}.")
     if added := ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.added):
         notes.append(f"Rows in brackets are judged as if each alone were added to the suite: {added}.")
     return " ".join(notes)
+
+
+def _describe_family(board: Board) -> str:
+    return f"the suite's {format_count(board.family, 'row')}, shown or not" if board.family else "no other row"
 
 
 def _describe_interval_scope(board: Board) -> str:

@@ -276,6 +276,8 @@ def test_narrow_table_drops_whole_columns():
     ("board", "said"),
     [
         ({}, "95% intervals over images and seeds; place intervals hold jointly"),
+        ({"family": 12}, "Verdicts of a column are adjusted for the suite's 12 rows, shown or not."),
+        ({"family": 0}, "Verdicts of a column are adjusted for no other row."),
         ({"covers": IntervalScope.NOTHING}, "no intervals, no verdicts"),
         ({"covers": IntervalScope.NOTHING, "images": 0}, "0 of "),
         ({"reference_rows": 5, "reference_freedom": 8.09}, "5 rows (8.1 degrees of freedom)"),
