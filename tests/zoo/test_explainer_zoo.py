@@ -265,6 +265,35 @@ def make_vision_transformers():
     return networks
 
 
+def test_grad_cam_of_a_vision_transformer_equals_one_by_hand():
+    """`reshape_transform` of grad-cam; some maps have no positive part, and are 0."""
+    import_torchvision_models()
+    package = pytest.importorskip("pytorch_grad_cam")
+    networks = make_vision_transformers()
+
+    def read_grid(tokens):
+        return tokens[:, 1:].reshape(-1, 4, 4, 16).permute(0, 3, 1, 2)
+
+    def by_hand(model, images, targets):
+        kept = []
+        hook = model.encoder.layers[-1].ln_1.register_forward_hook(lambda *call: kept.append(call[2]))
+        logits = model(images)
+        hook.remove()
+        (gradient,) = torch.autograd.grad(logits.gather(1, targets[:, None]).sum(), kept)
+        grid = (read_grid(kept[0]) * read_grid(gradient).mean((2, 3), keepdim=True)).sum(1, keepdim=True).relu()
+        return nn.functional.interpolate(grid.detach(), size=(16, 16), mode="bilinear")
+
+    def mine(model, images, targets):
+        layer, choose = model.encoder.layers[-1].ln_1, package.utils.model_targets.ClassifierOutputTarget
+        cam = package.GradCAM(model, [layer], reshape_transform=read_grid)  # leaves its hooks
+        maps = torch.from_numpy(cam(images, list(map(choose, targets.tolist()))))
+        assert bool((maps > 0).flatten(1).any(1).eq((by_hand(model, images, targets) > 0).flatten(1).any(1)).all())
+        return maps
+
+    table = rb.own_network_gain(networks, IMAGES, {"mine": mine, "by hand": by_hand})
+    assert table.gain("mine").value == pytest.approx(table.gain("by hand").value, abs=2)
+
+
 def test_lxt_is_refused_because_it_patches_classes_and_its_patch_is_undone():
     vision_transformer = import_torchvision_models().vision_transformer
     efficient = pytest.importorskip("lxt.efficient")

@@ -130,6 +130,9 @@ NETWORKS = {
     "torchvision mobilenet_v2": make_torchvision("mobilenet_v2", width_mult=0.25),
     "torchvision swin_v2_t": make_torchvision("swin_v2_t"),
     "torchvision DenseNet, memory-efficient": make_memory_efficient_densenet,
+    "torch.compile": lambda: torch.compile(make_convolutions(), backend="eager"),
+    "DataParallel": lambda: nn.DataParallel(make_convolutions()),
+    "AveragedModel": lambda: torch.optim.swa_utils.AveragedModel(make_convolutions()),
 }
 
 
