@@ -1,7 +1,11 @@
 """Blind searches in `own_network_gain` and `check`: the simplest map that fakes an explanation is a search."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
+from captum.attr import IntegratedGradients
 from torch import nn
 
 import roarbench as rb
@@ -67,6 +71,17 @@ def test_search_under_another_name_is_no_more_than_a_search():
     alone = rb.own_network_gain(networks, images, {"mine": disguise(20)}, levels=[0.05])
     assert str(alone.verdicts["mine"]) == "above 0", "a search in disguise does not explain a network"
     assert "not with a blind search" in alone.caption and not alone.passes
+
+
+def test_search_of_readme_has_the_passes_of_its_rows():
+    """Beside a shorter search no row of the example could be shown to explain its network."""
+    page = (Path(rb.__file__).parents[1] / "README.md").read_text("utf-8")
+    length = int(re.search(r'"ig": IntegratedGradients, .*search\(passes=(\d+)\)', page)[1])
+    networks, rows = (
+        [make_reader(pixel) for pixel in CORNERS],
+        {"ig": IntegratedGradients, "search": "search(passes=2)"},
+    )
+    assert rb.own_network_gain(networks, draw_images()[:20], rows, levels=[0.05]).passes["ig"] <= length
 
 
 @pytest.mark.filterwarnings("ignore:an image's map by")
