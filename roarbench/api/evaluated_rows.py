@@ -176,7 +176,7 @@ class EvaluatedRows:
             table = make_combined_table(self.stored, judge.rows)
             unfinished = f"\nUnfinished: {table.unfinished_text}." if table.unfinished_text else ""
             caption = table.summarize_notes("notes of the table")
-            figure = plot_gains(table.bars_by_axis_label, f"{self.stored.title}{unfinished}", caption)
+            figure = plot_gains(table.bars_by_axis_label, f"{self.stored.title}{unfinished}", caption, table.passes)
         else:
             figure = make_figure(make_chart(judge.single_table(protocol, unit), published))
         if file is not None:

@@ -90,6 +90,13 @@ class CombinedTable:
                 bars[called[name]] = Bar(row.gain, table.find_verdict(row), signs) if row else None
         return panels
 
+    @property
+    def passes(self) -> dict[str, float]:
+        """Return the forward and backward passes of an image's map by name and signs; rows of unknown passes lack."""
+        known = {name: self.own_network.suite_results.find_passes(name) for name in self.names}
+        called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
+        return {called[name]: sum(passes) for name, passes in known.items() if passes}
+
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
         marks = (self.roar.format_row_signs(name, Shown.GAIN) for name in self.names)

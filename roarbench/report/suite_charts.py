@@ -1,4 +1,4 @@
-"""Draw a suite's rows as charts: curves of accuracy, and bars of gains."""
+"""Draw a suite's rows as charts: curves of accuracy, bars of gains, and gains against passes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,6 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import ScalarFormatter
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
@@ -35,7 +37,7 @@ from roarbench.stats.verdicts import Verdict
 
 # sizes of a figure of bars, in inches
 _ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
-_FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
+_FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH, _PASSES_PANEL_WIDTH = 6.4, 2.4, 4.0
 _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"  # colours of bars
 _SEARCH = "white"  # with an edge; estimators have to exceed these bars
 _BAR_COLOURS = {
@@ -102,11 +104,17 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 @use_own_settings()
-def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "", caption: Iterable[str] = ()) -> Figure:
+def plot_gains(
+    panels: Mapping[str, Mapping[str, Bar | None]],
+    title: str = "",
+    caption: Iterable[str] = (),
+    passes: Mapping[str, float] = {},
+) -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom, a legend and the lines of a caption.
 
     The verdict of the table colours a bar: an interval that excludes 0 is not adjusted for the other rows. None stands
-    for a row that was not run, an estimate without a value for a missing result.
+    for a row that was not run, an estimate without a value for a missing result. If the last panel has blind searches,
+    one more panel shows its gains against the `passes` of an image's map by name.
 
     Raises:
         CallerError: All values are missing.
@@ -115,16 +123,28 @@ def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "", 
     if all(bar.gain.value is None for bar in drawn):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
-    width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1)
+    *_, (last_label, last) = panels.items()
+    has_searches = any(
+        bar and bar.verdict is OwnNetworkVerdict.CONTROL and name in passes for name, bar in last.items()
+    )
+    width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1) + _PASSES_PANEL_WIDTH * has_searches
     notes = [part for line in caption for part in wrap_text(line, width, FONT_POINTS)]
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines()) + LINE_INCHES * len(notes)
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    grid = figure.add_gridspec(1, len(panels) + has_searches)
+    axes = [figure.add_subplot(grid[0, 0])]
+    axes += [figure.add_subplot(grid[0, place], sharey=axes[0]) for place in range(1, len(panels))]
     for panel, (label, bars) in zip(axes, panels.items(), strict=True):
         draw_gain_bars(panel, bars, label)
+    for panel in axes[1:]:
+        panel.tick_params(labelleft=False)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
+    if has_searches:
+        cost = figure.add_subplot(grid[0, -1])
+        draw_gains_against_passes(cost, {name: bar for name, bar in last.items() if bar and name in passes}, passes)
+        cost.set_ylabel(last_label, fontsize=FONT_POINTS)
     patches = [Patch(color=colour, label=meaning) for meaning, colour in _LEGEND.items()]
     if any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in drawn):
         patches.append(Patch(facecolor=_SEARCH, edgecolor=_OPEN, label="blind search, a control"))
@@ -142,6 +162,9 @@ def plot_gains(panels: Mapping[str, Mapping[str, Bar | None]], title: str = "", 
     )
     legend.set_title("\n".join(notes))
     legend.get_title().set_parse_math(False)
+    if has_searches:
+        figure.draw_without_rendering()  # computes the positions of the axes
+        lift_labels(cost)
     return figure
 
 
@@ -166,3 +189,54 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> No
     axes.set_xlabel(label, fontsize=FONT_POINTS)
     axes.tick_params(labelsize=FONT_POINTS, length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mapping[str, float]) -> None:
+    """Draw the gain of each row against its passes; a line joins blind searches, which estimators have to exceed."""
+    searches = []
+    for name, bar in bars.items():
+        value, low, high = bar.gain
+        if value is None or not passes[name]:
+            continue
+        if low is not None and high is not None:
+            axes.plot([passes[name]] * 2, [low, high], color=INK, linewidth=0.6, zorder=1)
+        colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar.verdict else _OPEN
+        axes.plot(passes[name], value, "o", color=colour, markeredgecolor=_OPEN, markersize=5)
+        if bar.verdict is OwnNetworkVerdict.CONTROL:
+            searches.append((passes[name], value))
+        else:
+            annotate_point(axes, name, passes[name], value)
+    axes.plot(*zip(*sorted(searches), strict=True), color=_OPEN, linestyle="--", linewidth=1, zorder=0)
+    annotate_point(axes, "blind search", *max(searches))
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high * (high / low) ** 0.5)  # space for labels
+    axes.set_xticks(sorted({passes[name] for name in bars if passes[name]}))
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.minorticks_off()
+    axes.set_xlabel("passes for an image's map", fontsize=FONT_POINTS)
+    axes.tick_params(labelsize=FONT_POINTS)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def annotate_point(axes: Axes, text: str, x: float, y: float, size: float = FONT_POINTS) -> None:
+    """Write a label at a point, with a line to it; `lift_labels` places it."""
+    line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.2)}
+    axes.annotate(text, (x, y), (0, 0), textcoords="offset points", fontsize=size, arrowprops=line)
+
+
+def lift_labels(axes: Axes) -> None:
+    """Place each label to the right of its point, and above labels and points that it would cover; the lowest first."""
+    scale, labels = 72 / axes.figure.dpi, [text for text in axes.texts if isinstance(text, Annotation)]
+    points = {label: scale * axes.transData.transform(label.xy) for label in labels}
+    taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
+    for label in sorted(labels, key=lambda text: float(text.xy[1])):
+        x, y = points[label] + (4, 1)
+        size, place = float(label.get_fontsize()), float(y)
+        width = scale * Text.get_window_extent(label).width + 1  # without the line to the point
+        for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
+            if left < x + width and x < right and bottom < place + size and place < top:
+                place = top
+        taken.append((x, x + width, place, place + size))
+        label.set_position((4, place - y + 1))

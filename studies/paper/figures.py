@@ -7,7 +7,6 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation, Text
 from matplotlib.ticker import PercentFormatter
 
 from roarbench.analysis.suite_judges import judge_suite
@@ -25,7 +24,7 @@ from roarbench.report.curve_panels import (
     draw_measured_curve,
     label_curve_ends,
 )
-from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
+from roarbench.report.suite_charts import annotate_point, draw_gain_bars, lift_labels, make_panel_curve
 from roarbench.stats.intervals import Estimate
 from studies.paper.published import DataSet, cost
 
@@ -106,7 +105,7 @@ def _draw_searches(axes: Axes, name: str) -> None:
 def _save(figure: Figure, name: str) -> None:
     figure.draw_without_rendering()  # computes the positions of the axes
     for axes in figure.axes:
-        _lift_labels(axes)
+        lift_labels(axes)
     with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
         figure.savefig(HERE / name, metadata={"Date": None})
 
@@ -127,36 +126,7 @@ def _points(axes: Axes, dataset: DataSet, across: Mapping[str, Estimate]) -> Non
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
         axes.errorbar(x.value, y.value, _bars(y), _bars(x), fmt="none", ecolor="lightsteelblue", elinewidth=0.6)
         axes.plot(x.value, y.value, "o", color="C0", markersize=3)
-        axes.annotate(
-            format_id_with_samples(name),
-            (x.value, y.value),
-            (0, 0),
-            textcoords="offset points",
-            fontsize=_SIZE,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": "0.7",
-                "linewidth": 0.4,
-                "shrinkA": 0,
-                "shrinkB": 1,
-                "relpos": (0, 0.2),
-            },
-        )
-
-
-def _lift_labels(axes: Axes) -> None:
-    """Place each label to the right of its point, and above labels and points that it would cover; the lowest first."""
-    scale, labels = 72 / axes.figure.dpi, [text for text in axes.texts if isinstance(text, Annotation)]
-    points = {label: scale * axes.transData.transform(label.xy) for label in labels}
-    taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
-    for label in sorted(labels, key=lambda text: float(text.xy[1])):
-        x, y = points[label] + (4, 1)
-        width, place = scale * Text.get_window_extent(label).width + 1, float(y)  # without the line to the point
-        for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
-            if left < x + width and x < right and bottom < place + _SIZE and place < top:
-                place = top
-        taken.append((x, x + width, place, place + _SIZE))
-        label.set_position((4, place - y + 1))
+        annotate_point(axes, format_id_with_samples(name), x.value, y.value, _SIZE)
 
 
 def _bars(found: Estimate) -> list[list[float]] | None:

@@ -166,6 +166,17 @@ def test_blind_searches_are_controls_of_table_and_picture(both):
     unclear, search = (handle.get_facecolor() for handle in legend.legend_handles[2:4])
     assert colours[0] == unclear and colours[3] == colours[4] == search == (1.0, 1.0, 1.0, 1.0)
     assert legend.get_texts()[3].get_text() == "blind search, a control"
+    assert len(figure.axes) == 2, "without passes, gains stand in bars alone"
+    names = ("search(passes=2)", "search(passes=65)", "grad", "ig")
+    cost = plot_gains(both.bars_by_axis_label, passes=dict(zip(names, (2.0, 65.0, 2.0, 50.0), strict=True))).axes[2]
+    assert [text.get_text() for text in cost.texts] == ["grad", "ig", "blind search"]
+    (search,) = [line.get_xydata().tolist() for line in cost.lines if line.get_linestyle() == "--"]
+    assert search == [[2.0, 2.8], [65.0, 21.9]] and cost.texts[1].xy == (50.0, 1.0)
+    assert {dot.get_markerfacecolor() for dot in cost.lines if dot.get_marker() == "o"} == {
+        colours[1],
+        "#999999",
+        "white",
+    }
 
 
 def test_plot_gains_draws_interval_of_measured_zero_gain():
@@ -192,6 +203,7 @@ def test_doubts_about_a_gain_stand_beside_its_bar():
     published = load_published_results("quick")
     assert "own map - others, t = 0.05, 0.5.\n" in published.plot().legends[0].get_title().get_text()
     quick = make_combined_table(published.stored).bars_by_axis_label
+    assert published.plot().axes[2].get_xlabel() == "passes for an image's map"
     signs = {axis: {name: bar.signs for name, bar in bars.items() if bar and bar.signs} for axis, bars in quick.items()}
     doubted = dict.fromkeys(("sgsq-grad †", "var-grad †", "sobel"), "(!!)")  # as README.md
     assert signs == {"ROAR gain, points": doubted, "own-network gain, points": {}}
