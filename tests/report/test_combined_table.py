@@ -173,7 +173,7 @@ def test_blind_searches_are_controls_of_table_and_picture(both):
     (search,) = [line.get_xydata().tolist() for line in cost.lines if line.get_linestyle() == "--"]
     assert search == [[2.0, 2.8], [65.0, 21.9]] and cost.texts[1].xy == (50.0, 1.0)
     assert {dot.get_markerfacecolor() for dot in cost.lines if dot.get_marker() == "o"} == {
-        colours[1],
+        "#0072B2",
         "#999999",
         "white",
     }
