@@ -166,6 +166,15 @@ def test_refuse_unrepeatable_maps_tolerates_rounding_between_batches_only():
             refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), twice, other_way)
 
 
+def test_large_mean_of_a_map_hides_no_difference():
+    """Maps of 100 plus or minus 1 differ by 1 % of their norm, and rank all features otherwise."""
+    first, other = (100 + draw_map(6, 8, 8, seed=seed) for seed in (0, 1))
+    assert _find_warnings(first, other, other) == []
+    assert "network" in _find_warnings(first, other, (first / 3) * 3)[0], "equal but for rounding"
+    with pytest.raises(Refusal, match="depends on its batch"):
+        refuse_unrepeatable_or_batch_dependent_maps(first, first.clone(), other, first.flip(0))
+
+
 def test_validation_warns_about_uninformative_maps():
     first, other = (draw_map(6, 8, 8, seed=seed) for seed in (0, 1))
     assert _find_warnings(first, other, other) == []
