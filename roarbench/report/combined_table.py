@@ -80,8 +80,7 @@ class CombinedTable:
     @property
     def bars_by_axis_label(self) -> dict[str, dict[str, Bar | None]]:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
-        called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
-        panels = dict[str, dict[str, Bar | None]]()
+        called, panels = self._names_with_signs, dict[str, dict[str, Bar | None]]()
         for gain, table, rows in zip(("ROAR gain", "own-network gain"), self.tables, self._rows_by_name, strict=True):
             bars = panels.setdefault(f"{gain}, points", {})
             for name in self.names:
@@ -93,9 +92,14 @@ class CombinedTable:
     @property
     def passes(self) -> dict[str, float]:
         """Return the forward and backward passes of an image's map by name and signs; rows of unknown passes lack."""
-        known = {name: self.own_network.suite_results.find_passes(name) for name in self.names}
-        called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
-        return {called[name]: sum(passes) for name, passes in known.items() if passes}
+        known = {
+            text: self.own_network.suite_results.find_passes(name) for name, text in self._names_with_signs.items()
+        }
+        return {text: sum(passes) for text, passes in known.items() if passes}
+
+    @property
+    def _names_with_signs(self) -> dict[str, str]:
+        return {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
