@@ -18,7 +18,7 @@ TRANSPOSED = (
     "follows a change of the image's upper right corner in its lower left corner, and conversely; its height and width "
     "seem to be exchanged"
 )
-_FAR_MORE = 10  # of 3,792 maps of 15 correct estimators for seven kinds of networks, none had both ratios above 6.2
+_FAR_MORE = 10  # no correct map of 2,940 had both ratios above it: 11 estimators, 14 networks
 
 
 def is_class_chosen_by_number(

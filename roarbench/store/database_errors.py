@@ -6,9 +6,7 @@ alone.
 """
 
 import errno
-import fcntl
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,6 +89,9 @@ def _advise(error: DBAPIError | sqlite3.Error, where: str) -> str:
 
 def _has_file_locks(folder: Path) -> bool:
     """Try a lock on a new file; closing a second descriptor of the database would end the locks of this process."""
+    import fcntl  # only this error needs these imports
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             fcntl.lockf(file, fcntl.LOCK_EX)

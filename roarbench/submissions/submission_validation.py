@@ -43,7 +43,7 @@ _IMAGES = 6  # tested in batches of 4 and 2, then reversed one at a time
 _BATCH, _OTHER_BATCH = 4, 1
 _LARGE_BATCH = 24  # images in a batch with targets of all classes, which shows how memory grows
 # The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
-# differences are far below this share of the map's norm; if a map depends on its batch, the difference is larger.
+# differences are far below this share of the map's spread; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
 _LAST_DIGITS = 1e-5  # of numbers in float32, which a large mean leaves to the differences
 _TIMED_OPERATIONS = 4e8  # operations of a forward pass over the timed images; with 1e8, the first call counts too much
