@@ -8,6 +8,7 @@ from roarbench.cli.options import STORE, StoreDir, declare_argument, declare_opt
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError
+from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.plan.suites import make_renamed_suite_text
 
 
@@ -35,11 +36,16 @@ def suites(
         return
     if suite:
         from roarbench.api.suites import load_suite
+        from roarbench.datasets.class_report import describe_images
+        from roarbench.datasets.user_images import list_user_images
 
         loaded = load_suite(suite, STORE)
         spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
+        if suite.endswith(".toml") and spec.dataset_record.own in (FOLDERS, PARQUET):
+            for line in describe_images(list_user_images(spec.dataset_record)):
+                err.print(line, soft_wrap=True)
         out.print(descriptions.format_suite(spec), soft_wrap=True)
         err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return

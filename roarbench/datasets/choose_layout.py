@@ -97,7 +97,11 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
             warn(line)
     for line in describe_unread_archives(root):
         warn(line)
-    return Layout({**_compose_fields(root, plan, choice), "left_out": masks}, root, search.groups)
+    fields = _compose_fields(root, plan, choice)
+    inside = "".join(f"{part}/" for part in Path(fields["folder"]).relative_to(root).parts)
+    parts = "/".join({part for path in every_path if path.startswith(inside) for part in path.split("/")})
+    fields["left_out"] = tuple(name for name in masks if is_left_out(parts, (name,)))  # masks may lie beside the folder
+    return Layout(fields, root, search.groups)
 
 
 def _describe_unread_splits(*folders: Path) -> Iterator[str]:
@@ -284,7 +288,7 @@ def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, path
     """Return the error for images without classes, with what the folder offers instead."""
     if search.problems:
         return DataError(f"{root}: {plan.problem}; {search.problems[0]}")
-    unread = [file.name for file in sorted(root.rglob("*")) if file.suffix.lower() in _UNREAD_LABELS]
+    unread = dict.fromkeys(file.name for file in sorted(root.rglob("*")) if file.suffix.lower() in _UNREAD_LABELS)
     beginnings = Counter(found[1] for path in paths if (found := _BEGINNING.match(path.rpartition("/")[2])))
     advice = 'put the images of each class into a folder, or write labels = "FILE" in the suite\'s file'
     csv = "write a file labels.csv with the columns file_name and label"

@@ -46,6 +46,7 @@ _VERSION_WORDS = {
     *("infrared", "ir", "nir", "original", "originals", "augmented", "cropped", "crops", "resized", "processed"),
     *("preprocessed", "raw", "edges", "hr", "lr"),
 }
+_COPY_WORDS = {"aug", "augmented", "copy", "flipped", "mirrored", "rotated", "resized", "thumbs", "backup"}
 _NEUTRAL_WORDS = {"set", "data", "dataset", "truth", "class", "object", "all", "new", "of", "the", "files", "folder"}
 _MIN_PARTS = 0.1  # smaller shares of suspicious names are ordinary classes: `mask` and `camera` among a hundred objects
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
@@ -62,6 +63,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
     """Yield the list of classes, and a line for each thing that may be wrong; raise DataError for unreadable files."""
     with convert_read_errors(images.record.folder, "run again when no program changes it", DataError):
         yield list_class_counts(images)
+        yield from images.notes
         yield from describe_odd_class_folders(images)
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
@@ -184,6 +186,8 @@ def find_part_names(names: tuple[str, ...]) -> list[str]:
     bare = Counter(map(remove_split_words, names))
     split_named = [name for name in names if is_train_name(name) or is_test_name(name)]
     parts = [name for name in split_named if bare[remove_split_words(name)] > 1]  # `owl_test` beside `owl`
+    plain = {name: tuple(word for word in own if word not in _COPY_WORDS) for name, own in words.items()}
+    parts += [name for name in names if tuple(words[name]) != plain[name] in map(tuple, words.values())]  # `owl_aug`
     versions = []
     for name in names:
         own = [word for word in words[name] if word not in common]

@@ -24,6 +24,7 @@ _OFTEN = 0.01  # share of the rows; rarer values may be clipped
 _ROWS_PER_VALUE = 5  # with fewer rows for each value of a feature, the value may determine the class by chance
 _SENTINEL = re.compile(r"-1|-9|-?99+")  # numbers that often stand for missing ones
 _FEWEST_BESIDE_SENTINEL = 4  # other values of such a column
+_COPIED = 0.95  # share of the rows of each class and of each value that agree in a near copy of the class
 # whole numbers that are days of the years 1800 to 2199, such as 20240131
 _DATE = r"^(18|19|20|21)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\.0)?$"
 _PIXEL_NAME, _FEWEST_PIXELS = re.compile(r"(pixel|px)[_ ]?\d+(_\d+)?|\d+x\d+", re.I), 16  # columns of such names
@@ -85,7 +86,8 @@ def describe_doubtful_features(
             merged.append(f"'{name}' (half of its values in {start:g} to {end:g}, {span})")
         pairs = np.unique(np.stack([numbers, labels], 1), axis=0)
         few_values = len(found) <= len(values) / _ROWS_PER_VALUE
-        if few_values and _marks_class(pairs) or _are_classes_in_order(column, labels):
+        nearly = len(found) == len(np.unique(labels)) and _nearly_copies(numbers, labels)
+        if nearly or few_values and _marks_class(pairs) or _are_classes_in_order(column, labels):
             copies.append(f"'{name}'")
     if missing:
         seen = "a number that often stands for missing values lies apart from the other values"
@@ -95,7 +97,7 @@ def describe_doubtful_features(
         yield f"256 steps hardly tell the values of a column apart: column {list_some(merged)}; {remedy}"
     if copies:
         remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
-        seen = "each value occurs in one class only, one value has all rows of one class, or classes do not overlap"
+        seen = "each value occurs (nearly) in one class only, one has all rows of a class, or classes do not overlap"
         yield f"{seen}: column {list_some(copies)}; {remedy}"
     marks = [place for place, name in enumerate(names) if f"'{name}'" not in copies and {*values[:, place]} == {0, 1}]
     for label in np.unique(labels):
@@ -109,16 +111,17 @@ def describe_doubtful_features(
 def _find_sentinel(found: NDArray[np.float64], counts: NDArray[np.int64]) -> str:
     """Describe the smallest or largest value, such as -999, if it probably stands for missing ones; else empty.
 
-    `found` are the different values of a column, ascending. The others are at most half as large, or not negative and
-    rarer each.
+    `found` are the different values of a column, ascending. The others are at most half as large, or each is rarer and,
+    beside a negative number, not negative.
     """
     if len(found) <= _FEWEST_BESIDE_SENTINEL:
         return ""
     for end in (0, -1):
         value, count, others = found[end], counts[end], np.delete(found, end)
         is_most_frequent = count > np.delete(counts, end).max()
-        is_apart = 2 * np.abs(others).max() <= abs(value) or value < 0 <= others[0] and is_most_frequent
-        if count > 1 and is_apart and _SENTINEL.fullmatch(f"{value:g}"):
+        is_alone = is_most_frequent and (value < 0 <= others[0] or value >= 999)
+        is_apart = is_alone or 2 * np.abs(others).max() <= abs(value)
+        if count > 1 and is_apart and (_SENTINEL.fullmatch(f"{value:g}") or is_alone and value < 0):
             return f"{value:g} in {count} of {counts.sum()} rows"
     return ""
 
@@ -140,6 +143,13 @@ def _are_classes_in_order(values: NDArray[np.float64], labels: Labels) -> bool:
     ranges = sorted((values[labels == label].min(), values[labels == label].max()) for label in np.unique(labels))
     lies_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
     return lies_apart and len(ranges) <= len(values) / _ROWS_PER_VALUE
+
+
+def _nearly_copies(numbers: NDArray[np.int64], labels: Labels) -> bool:
+    """Return whether nearly all rows of each class have one value, and nearly all rows of each value one class."""
+    counts = np.zeros((numbers.max() + 1, labels.max() + 1))
+    np.add.at(counts, (numbers, labels), 1)
+    return bool(min((counts.max(side) / counts.sum(side)).min() for side in (0, 1)) >= _COPIED)
 
 
 def _marks_class(pairs: NDArray[np.int64]) -> bool:

@@ -1,15 +1,27 @@
-"""Warn of names of images that give splits, or several images of one patient or picture, if test images are drawn."""
+"""Warn of names of images that give splits, or several images of one patient, video or picture."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from roarbench.common.enums import Split
 from roarbench.common.text import list_some
 from roarbench.datasets.image_folders import is_test_name, is_train_name
+from roarbench.datasets.select_images import Labels
 from roarbench.datasets.table_columns import GROUP_WORDS, describe_group
 
 _NEARLY_ALL, _MANY = 0.9, 0.1  # shares of the images whose names are no accident
 _NUMBERED_GROUP = re.compile(rf"(?<![a-z])({GROUP_WORDS})[_ -]?[a-z]?\d+", re.IGNORECASE)  # `patient_12`
 _ENDING = re.compile(r"[_ .()-]+[^_ .()-]+\)?$")  # of `cat_12_flipped` and `cat (2)`
+_BEGINNING = re.compile(r"(?<![^/])[^/_ .()-]+[_ .()-]+(?=[^/]+$)")  # of `aug_cat_12`
+_ROBOFLOW = re.compile(r"_(jpe?g|png)\.rf\.\w+(?=\.)", re.I)  # its versions of `cat.jpg` are `cat_jpg.rf.HASH.jpg`
+_NUMBER = re.compile(r"(\d+)(?=[_ .()-])")  # ends a name that frames of one video or tiles of one slide share
+_YEAR_OR_MONTH = re.compile(r".*(?<!\d)(19|20)\d\d([_.-]?\d\d)?")
+_CLASS_LIST = re.compile(r"(class|label|categor|wnid|synset|idx).*\.(txt|json|names|csv)", re.I)
+_MAX_BYTES = 2**20  # longer files are no lists of classes
+_LEVELS = 3  # numbers in a name that may end the common beginning
+_FEWEST_SERIES = 4  # beginnings per class; fewer may name the source of images, as in ImageNet
 
 
 def describe_names(paths: Sequence[str]) -> Iterator[str]:
@@ -35,8 +47,59 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
         yield f"{seen}; if they show the same, keep all in one split, because test images are drawn one by one"
 
 
+def describe_class_lists(folders: Iterable[Path], classes: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each list of classes beside class folders that lacks some, or has another order."""
+    files = [file for folder in dict.fromkeys(folders) for file in sorted(folder.iterdir()) if file.is_file()]
+    for file in files if not all(map(str.isdecimal, classes)) else ():
+        is_list = _CLASS_LIST.fullmatch(file.name) and file.stat().st_size < _MAX_BYTES
+        text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace")) if is_list else ""
+        pattern = r'(\d+)?[ \t",:[]*(?<!\w){}(?!\w)[ \t",:]*(\d+)?'  # its number may stand before or behind a class
+        entries = {name: [*re.finditer(pattern.format(re.escape(name)), text)] for name in classes}
+        lacking = [repr(name) for name, found in entries.items() if not found]
+        places = [(int(found[0][1] or found[0][2] or 0), found[0].start()) for found in entries.values() if found]
+        if any(len(found) > 1 for found in entries.values()):
+            continue  # a file of images
+        if 0 < len(lacking) < len(classes) / 2:
+            yield f"'{file.name}' lists the classes without {list_some(lacking)}; if they are none, leave them out"
+        elif places != sorted(places) and not lacking:
+            seen = f"'{file.name}' lists the classes in another order than that of their names, which roarbench uses"
+            yield f"{seen}; a network trained in that order needs labels that are numbers, and classes = {len(classes)}"
+
+
+def describe_series(splits: Mapping[Split, tuple[Sequence[str], Labels]], drawn: bool) -> Iterator[str]:
+    """Yield a warning if both splits have, or may draw, images of a class whose names begin alike, up to a number."""
+    train, test = (
+        [(label, _ROBOFLOW.sub(" 0 ", path).rpartition(".")[0]) for path, label in zip(*part, strict=True)]
+        for part in splits.values()
+    )
+    for level in range(_LEVELS):
+        series = Counter((label, _cut_behind_number(name, level)) for label, name in train)
+        several = sum(size for size in series.values() if size > 1)
+        if several < _NEARLY_ALL * len(train) or any(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
+            continue
+        if len(series) < _FEWEST_SERIES * len({label for label, _ in series}):
+            continue
+        shared = [start for label, name in test if (label, (start := _cut_behind_number(name, level))) in series]
+        seen = f"the names of {len(shared)} of {len(test)} test images begin as those of training images"
+        if drawn:
+            seen = f"test images are drawn one by one, but the names of all {len(train)} have {len(series)} beginnings"
+        if 2 * len(shared) >= len(test) and not (drawn and _NUMBERED_GROUP.search(shared[0])):
+            remedy = "if images of one beginning show the same, such as a video or a slide, keep them in one split"
+            yield f"warning: {seen}, such as '{shared[0]}'; {remedy}"
+        return
+
+
+def _cut_behind_number(name: str, level: int) -> str:
+    """Return the start of a file's name up to a number; the whole path if it has fewer numbers before its end."""
+    stem = name.rpartition("/")[2]
+    ends = [found.end() for found in _NUMBER.finditer(stem)]
+    return stem[: ends[level]] if level < len(ends) else name
+
+
 def _find_origin(name: str, known: set[str]) -> str:
-    """Return the name without its endings that another image has; an empty string if there is none."""
+    """Return the name without its beginning or endings that another image has; an empty string if there is none."""
+    if (shorter := _BEGINNING.sub("", name)) != name and shorter in known:
+        return shorter
     while (shorter := _ENDING.sub("", name)) != name:
         if shorter in known:
             return shorter

@@ -13,6 +13,7 @@ from roarbench.datasets import label_files
 from roarbench.datasets.image_folders import (
     find_split_pairs,
     find_split_values,
+    has_image_suffix,
     is_hidden_path,
     is_test_name,
     is_train_name,
@@ -99,12 +100,17 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             problems.append(str(error))
     joined, splits = _join_by_id(root, paths, tables, named, columns)
     splits = splits or next(iter(split_plans), None)
+    folders = {folder for path in paths for folder in path.split("/")[:-1]}
     for pattern, table in tables.items():
-        if not columns[pattern] and table.find_column(LABEL_NAMES):
+        names_files = any(has_image_suffix(Path(cell)) for cell in table.rows[-1])
+        is_class_list = all(any(cell in folders for cell in row) for row in table.rows)
+        if not columns[pattern] and (table.find_column(LABEL_NAMES) or names_files) and not is_class_list:
             remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
             stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
             if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
                 remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
+            if names_files:
+                remedy = "write the names of the files, with their folders if folders have files of the same names"
             row = list_some([repr(value) for value in table.rows[0]])
             seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
             problems.append(f"{seen} (names are case-sensitive); {remedy}")
@@ -195,7 +201,7 @@ def _make_plan(
     if not label and not (table.named and label_files.find_one_hot_columns(table)):
         return None
     # the columns of a table without names are found again by their order
-    wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns()
+    wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns(split=split)
     content, wanted = _read_with_folder_if_needed(root, paths, patterns, wanted)
     names = set(content.labels.values())
     if not names or len(names) > 1 + len(content.labels) // 2:  # ids differ in every row
@@ -250,8 +256,8 @@ def _read_with_folder_if_needed(
 def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
     """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
     usual = table.find_column(SPLIT_NAMES)
-    for place, name in enumerate(table.columns if table.named else ()):
-        if values := find_split_values(name, (row[place] for row in table.rows), name == usual):
+    for place, name in enumerate(table.columns):
+        if values := find_split_values(name, (row[place] for row in table.rows), table.named and name == usual):
             return name, values
     return "", None
 

@@ -32,6 +32,7 @@ from roarbench.datasets.decode_image import (
     round_up_depth,
 )
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
+from roarbench.datasets.file_names import describe_class_lists, describe_series
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
@@ -193,11 +194,13 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     """Add the layout of image files to the record."""
     layout = choose_layout(folder, warn)
     record = replace(record, own=FOLDERS, **layout.fields)
-    folder = Path(record.folder)
+    given, folder = folder, Path(record.folder)
     listed = list_images_and_class_names(record, folder)
     remedy = "spell them alike" if record.label_files else "merge their folders"
     alike = table_columns.describe_alike_classes(listed.classes, remedy)
-    for line in (*layout.describe_groups(listed, folder), *alike, *listed.notes):
+    series = describe_series(listed.splits, bool(record.share))
+    lists = describe_class_lists((given, layout.root, folder), listed.classes)
+    for line in (*layout.describe_groups(listed, folder), *series, *alike, *lists):
         warn(line)
     foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
     if foreign:
@@ -290,7 +293,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
-    sides, grey, oblong, several, damages = [], [], 0, 0, Counter[str]()
+    sides, grey, oblong, several, transparent, damages = [], [], 0, 0, 0, Counter[str]()
     values = set[float]()  # smallest and largest value of each channel of 8 bits
     for content in contents:
         try:  # a few damaged images are reported later, when they are decoded
@@ -300,8 +303,10 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
                 oblong += len({*image.size}) - 1
                 several += getattr(image, "n_frames", 1) > 1
                 grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
-                ends = image.getextrema() if image.mode in ("L", "RGB") else ((0, 255),)
+                ends = ((0, 255),) if is_high_depth_grey(image.mode) else image.convert("RGB").getextrema()
                 values |= {*np.ravel(ends).tolist()}
+                alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
+                transparent += alpha is not None and alpha.getextrema() != (255, 255)
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             damages[describe_failure(error, content)] += 1
     if not sides:
@@ -315,6 +320,9 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
     if several:
         seen = f"{several} of {format_count(len(sides), 'inspected image')} have several pictures"
         warn(f"warning: {seen}, of which only the first is used; to use others, save each as a file")
+    if transparent:
+        seen = f"{transparent} of {format_count(len(sides), 'inspected image')} are transparent in part"
+        warn(f"{seen}: the colours stored there are used; to use others, save the images without transparency")
     if values and max(values) - min(values) < _FEWEST_SHADES:
         seen = f"the inspected images have values from {min(values):g} to {max(values):g} of 255"
         warn(f"warning: {seen}, and resizing merges such values; spread them over 0 to 255")

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,14 +21,22 @@ from roarbench.datasets.parquet_files import has_text_type
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
 NUMBERED_LABEL_NAME = re.compile(r"(label|class|target|category)[_ ]?(\d+|[a-z])", re.I)  # of one of several targets
-_EMPTY_CLASSES = {"?", "-", "nan", "null", "n/a", "#n/a"}  # folded names that often stand for a missing label
+# folded names that often stand for a missing label, or for images of no class; of Caltech-101 and Caltech-256, too
+_EMPTY_CLASS = re.compile(
+    r"[?-]|nan|null|#?n/a|background google|257\.clutter|_*(background( noise)?|clutter|unknown|unsure|ignored?|junk"
+    r"|un(labell?|sort|classifi|categori[sz])ed|misc|todo|corrupt(ed)?|duplicates?|backups?|new folder)_*"
+)
+_NINES = (99, 999, 9999, 99999)  # numbers that often stand for a missing label, as negative numbers, too
 # columns of row numbers: of users, of pandas (to_csv, reset_index, to_parquet), of R's readr, and of databases
 _ROW_NUMBER_NAME = re.compile(
     r"|id|index|unnamed: \d+(\.\d+)?|__index_level_\d+__|level_0|rowid|row_?(id|nr|num|number|names?)|\.\.\.1", re.I
 )
 _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)  # columns of numbers that name splits
 # columns of people and things that have several rows or images
-GROUP_WORDS = "patient|subject|person|participant|user|customer|animal|lesion|video|slide|case|group"
+GROUP_WORDS = (
+    "patient|subject|person|participant|volunteer|donor|speaker|writer|user|customer|household|animal|specimen|lesion"
+    "|video|recording|session|slide|case|group"
+)
 GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|nr|no|name|number))?", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
@@ -249,18 +257,20 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label.
 
-    Names are alike if they differ only in case, spaces or the form of accents.
+    Names are alike if they differ only in case, spaces, hyphens, a final point or the form of accents.
     """
-    alike = defaultdict[object, list[str]](list)
+    alike = defaultdict[Any, list[str]](list)
     for name in dict.fromkeys(names):
-        folded = fold_name(name)
+        folded = re.sub(r"(?<=[a-z])[ _-]+(?=[a-z])", " ", fold_name(name)).removesuffix(".")
         alike[next(iter(tabular.parse_numbers([folded])), folded)].append(f"'{name}'")
     for group in alike.values():
         if len(group) > 1:
             yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
+    numbers = sorted((key for key in alike if not isinstance(key, str)), key=abs)
+    nines = numbers[-1:] if len(numbers) > 1 and 2 * abs(numbers[-2]) <= abs(numbers[-1]) in _NINES else []
     for key in alike:
-        if key in _EMPTY_CLASSES or key == -1 and 0 in alike:
-            yield f"warning: {alike[key][0]} is a class; if it stands for a missing label, leave it out"
+        if key in nines or key == -1 and 0 in alike or isinstance(key, str) and _EMPTY_CLASS.fullmatch(key):
+            yield f"warning: {alike[key][0]} is a class; if it marks missing labels or other classes, leave it out"
 
 
 def describe_classes(table: pa.Table, label: str) -> Iterator[str]:

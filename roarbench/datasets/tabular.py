@@ -173,7 +173,8 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
     except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
         raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
     if doubled := [name for name, count in names.items() if count > 1]:
-        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
+        remedy = "if the first row holds values, add a row of column names before it"
+        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once; {remedy}")
     bad = [field.name for field in table.schema if pa.types.is_binary(field.type)]
     if bad and path.name.lower().endswith(CSV_SUFFIXES):
         raise DataError(f"{path} is not UTF-8: column '{bad[0]}' has other bytes; save the file as UTF-8")

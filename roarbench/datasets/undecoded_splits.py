@@ -190,6 +190,7 @@ class StoredImages(NamedTuple):
 
     splits: Mapping[Split, tuple[Groups, Labels]]  # images and labels, int64 (n,)
     classes: tuple[str, ...]  # names by class number; empty if labels are numbers without names
+    notes: tuple[str, ...] = ()  # lines about images and labels that are left out
 
 
 def select_splits(record: DatasetRecord, stored: StoredImages) -> dict[Split, RawSplit]:
@@ -208,7 +209,7 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
         images = list_images_and_class_names(record, folder)
         listed = images.splits.items()
         groups = {split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in listed}
-        return StoredImages(groups, tuple(images.classes))
+        return StoredImages(groups, tuple(images.classes), tuple(images.notes))
     source = str(folder) if data or record.own else record.bundled or record.hub
     found = _find_or_download_parquet_files(record, folder, source)
     try:

@@ -24,6 +24,7 @@ class UserImages:
     record: DatasetRecord
     classes: tuple[str, ...]  # names, by class number
     splits: dict[Split, RawSplit]
+    notes: tuple[str, ...]  # lines about images and labels that are left out
 
     @property
     def has_one_listing(self) -> bool:
@@ -64,7 +65,7 @@ def list_user_images(record: DatasetRecord) -> UserImages:
     stored = list_stored_images(record)
     names = () if record.numbered else stored.classes[: record.classes]
     numbers = map(str, range(len(names), record.classes))
-    return UserImages(record, (*names, *numbers), select_splits(record, stored))
+    return UserImages(record, (*names, *numbers), select_splits(record, stored), stored.notes)
 
 
 def sample_images(labels: Labels, per_class: int, spread: bool = True) -> NDArray[np.int64]:

@@ -20,11 +20,12 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.text import wrap_lines
+from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.similar_images import describe_similar_images
-from roarbench.datasets.undecoded_splits import describe_class_order
+from roarbench.datasets.undecoded_splits import describe_class_order, list_stored_images
 from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
@@ -178,6 +179,8 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))
+    if display.has_decoded and record.own == FOLDERS:
+        lines += list_stored_images(record, settings.image_folder).notes
     if display.has_decoded and (similar := describe_similar_images(images)):
         lines.append(f"warning: {similar}")
     lacking = record.classes - len(np.unique(images.train.labels))

@@ -99,6 +99,15 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     assert str(finished_suite_folder) not in shown
 
 
+def test_checked_and_decoded_images_of_a_suite_file_are_described(call, tmp_path):
+    path = write_suite(tmp_path, TEXT.replace("[data]", '[data]\nleave_out = ["Masks", "x*"]'))
+    (tmp_path / "pictures" / "red" / "x.png").write_bytes((tmp_path / "pictures" / "blue" / "00.png").read_bytes())
+    listed, decoded = call("suites", path).err, call("run", "--suite", path, "--store", tmp_path / "store").err
+    for said in (listed, decoded):
+        assert "warning: leave_out: no image or folder of images is named like 'Masks'" in said
+    assert "3 classes  training      test" in listed
+
+
 def test_suites_show_prints_suite_file(call, tmp_path):
     (tmp_path / "mine.toml").write_text(call("suites", "show", "planted").out)
     assert call("suites", tmp_path / "mine.toml").out.startswith("my-planted")

@@ -118,6 +118,7 @@ def test_ordinary_class_folders_cause_no_warning(tmp_path, folders):
         ("dog_images cat_images", ""),
         ("train_station test_tube", ""),
         ("owl owl_test bee bee_test ant", "owl_test bee_test"),
+        ("owl owl_aug bee ant copy_machine", "owl_aug"),
         (" ".join(["board", "dev_board", *(f"thing{n}" for n in range(30))]), ""),
         (" ".join(["camera", "mask", *(f"thing{n}" for n in range(30))]), ""),
     ],

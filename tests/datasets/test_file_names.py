@@ -1,9 +1,10 @@
-"""Warnings of names of images that give splits or belong together, and of archives beside images."""
+"""Warnings of names of images that give splits or belong together, of lists of classes, and of archives."""
 
 import numpy as np
 import pytest
 
-from roarbench.datasets.file_names import describe_names
+from roarbench.common.enums import Split
+from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.unsupported_files import describe_unread_archives
 from tests.helpers.image_files import png
@@ -45,6 +46,66 @@ def test_images_named_like_others_are_named(ending):
     (said,) = describe_names([*images, *changed])
     assert said.startswith("warning: 40 of 80 images are named like others, such as 'cat/IMG_0")
     assert not [*describe_names([*images, *(path.replace("cat/", "owl/") for path in changed[:20])])]
+
+
+@pytest.mark.parametrize("change", [lambda path: path.replace("/", "/aug_"), lambda path: path.replace("/", "/flip-")])
+def test_images_whose_names_end_like_others_are_named(change):
+    images = name_images("{kind}/IMG_{n}.png")
+    (said,) = describe_names([*images, *map(change, images)])
+    assert said.startswith("warning: 40 of 80 images are named like others")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "beginning"),
+    [
+        ("{kind}/v_{kind}_g{pair:02}_c01_{n}.png", "v_cat_g0"),
+        ("{kind}/TCGA-AA-{pair:04}_{n}_0.png", "TCGA-AA-0"),
+        ("{kind}/{pair:08}_{n}.png", "0000000"),
+        ("{kind}/a{pair}_jpg.rf.{n:032}.jpg", "a"),  # versions of one photograph
+        ("{kind}/{n}.png", ""),
+        ("{kind}/n01440764_{n}.png", ""),
+        ("{kind}/Footed_{n:04}_{n}{n}.png", ""),
+        ("{kind}/2019-{pair:02}-{n}.png", ""),  # months
+        ("{pair}/{kind}/{n}.png", ""),
+    ],
+)
+def test_names_that_begin_alike_are_named(pattern, beginning):
+    paths = name_images(pattern)
+    labels = np.array([path.count("cat") for path in paths])
+    (drawn,) = list(describe_series(dict.fromkeys(Split, (paths, labels)), drawn=True)) or [""]
+    given = {split: ([*paths[n::3], *paths[(n + 1) % 3 :: 3]], np.zeros(27)) for n, split in enumerate(Split)}
+    assert ("the names of all 40 have 20 beginnings" in drawn) == bool(beginning)
+    assert f"such as '{beginning}" in drawn or not beginning
+    apart = {split: ([path for path in paths if path in part[0]][:20], labels[:20]) for split, part in given.items()}
+    assert bool(list(describe_series(apart, drawn=False))) <= bool(beginning)
+
+
+def test_names_in_given_splits_that_begin_alike_are_named():
+    train, test = ([f"{split}/cat/p{n // 3}_{n}_{split}.png" for n in range(30)] for split in Split)
+    (said,) = describe_series({Split.TRAIN: (train, np.zeros(30)), Split.TEST: (test, np.zeros(30))}, drawn=False)
+    assert "the names of 30 of 30 test images begin as those of training images, such as 'p0'" in said
+    other = [path.replace("/p", "/q") for path in test]
+    assert not [*describe_series({Split.TRAIN: (train, np.zeros(30)), Split.TEST: (other, np.zeros(30))}, drawn=False)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("classes.txt", "owl\ncat\ndog", "'classes.txt' lists the classes in another order"),
+        ("classes.txt", "cat\ndog\nowl", ""),
+        ("labels.txt", "0 cat\n2 dog\n1 owl", "another order"),
+        ("labels.txt", "cat 0\nowl 2\ndog 1", ""),
+        ("class_to_idx.json", '{"owl": 2, "cat": 0, "dog": 1}', ""),
+        ("class_to_idx.json", '{"cat": 1, "dog": 0, "owl": 2}', "another order"),
+        ("classes.txt", "cat\ndog\nant", "'classes.txt' lists the classes without 'owl'; if they are none"),
+        ("labels.csv", "a.png,owl\nb.png,cat\nc.png,dog\nd.png,owl", ""),
+        ("about.txt", "owl, cat", ""),
+    ],
+)
+def test_lists_of_classes_that_differ_from_folders_are_named(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    said = "\n".join(describe_class_lists([tmp_path, tmp_path], ["cat", "dog", "owl"]))
+    assert words in said and bool(words) == bool(said)
 
 
 def test_archives_beside_class_folders_are_named(tmp_path):

@@ -149,6 +149,18 @@ def test_infer_dataset_warns_of_class_names_that_look_the_same(tmp_path):
     assert record.classes == 3 and f"warning: {', '.join(repr(name) for name in sorted(names))} are separate" in said
 
 
+def test_palettes_without_colours_and_transparent_images_are_named(tmp_path):
+    for number in range(16):
+        mask = Image.fromarray(np.random.default_rng(number).integers(0, 3, (12, 12), np.uint8), "P")
+        mask.putpalette([0] * 768)
+        mask.info["transparency"] = number % 2
+        (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
+        mask.save(tmp_path / "ab"[number % 2] / f"{number}.png")
+    said = infer_with_messages(tmp_path)[1]
+    assert "have values from 0 to 0 of 255" in said
+    assert "16 of 16 inspected images are transparent in part: the colours stored there are used" in said
+
+
 @pytest.mark.parametrize("listed", ["both", "one"])
 def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, listed):
     """The file labels names that occur in both folders, or images of one folder only, so that folders are classes."""

@@ -346,6 +346,16 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             "warning: label files: column 'case': 1 of the 2 values of test images, such as '3', are values of",
         ),
         (
+            {
+                "a.csv": format_rows(
+                    "", lambda name, n: f"{['TRAIN', 'TEST'][n > 6]},gs://b/images/{name}/{n}.png,{name}\n"
+                )
+            },
+            [14, 6],
+            "splits: 'TRAIN' to train and 'TEST' to test in column '1' of 'a.csv'",
+        ),
+        ({"a.csv": "class_id,class_name\n0,cat\n1,dog\n"}, [20, 20], ""),
+        (
             {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
             [14, 6],
             "splits: 'False' to train and 'True' to test in column 'Is Test' of 'a.csv'",
@@ -412,10 +422,23 @@ def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_pat
     assert ("label files" in said) == ("label files" in words)
 
 
+def test_labelled_images_of_a_third_split_are_counted(tmp_path):
+    for split in ("train", "validation", "test"):
+        (tmp_path / split).mkdir()
+        table = "file_name,label\n" + "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in range(20))
+        write_flat_images(tmp_path / split, table)
+        (tmp_path / split / "labels.csv").rename(tmp_path / split / "metadata.csv")
+    said = []
+    infer_dataset(tmp_path, said.append)
+    assert "left out: 20 images with a label in neither split (such as 'validation/0.png')" in said
+
+
 def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
     table = "\n".join(["file,label", *(f"IMG_{n}.PNG,{'ab'[n % 2]}" for n in range(20))])
     with pytest.raises(DataError, match=r"\(first row: 'IMG_0.PNG', 'a'\), but none names an image such as '"):
         write_flat_images(tmp_path, table)
+    with pytest.raises(DataError, match="none names an image .*; write the names of the files, with their folders if"):
+        write_flat_images(tmp_path, "\n".join(["url,choice", *(f"up/IMG_{n}.png,{'ab'[n % 2]}" for n in range(20))]))
     with pytest.raises(DataError, match="write as many zeros before numbers as the files' names have"):
         write_flat_images(tmp_path, "\n".join(["id,label", *(f"00{n},{'ab'[n % 2]}" for n in range(20))]))
 

@@ -291,6 +291,9 @@ def write_rows(path, header, row, count=60):
         ),
         (lambda n: 99 if n % 4 == 0 else n % 10, 60, "column 'a' (99 in 15 of 60 rows); fill these values in"),
         (lambda n: -1 if n % 3 == 0 else n % 6, 60, "column 'a' (-1 in 20 of 60 rows)"),
+        (lambda n: -200 if n % 9 == 0 else 300 + n, 60, "column 'a' (-200 in 7 of 60 rows)"),
+        (lambda n: 9999 if n % 9 == 0 else 100 * n, 60, "column 'a' (9999 in 7 of 60 rows)"),
+        (lambda n: -5 if n % 9 == 0 else n - 30, 60, ""),
         (lambda n: n % 20 - 1, 60, ""),  # -1 is as frequent as other whole numbers
         (lambda n: n % 100, 400, ""),  # 99 is near other numbers
         (lambda n: n % 2 * 2 - 1, 60, ""),
@@ -375,6 +378,7 @@ def test_equal_rows_of_several_classes_are_counted(tmp_path):
         (lambda n: n, False),  # every value occurs once
         (lambda n: int(n % 2 == 0) * (1 + n % 3), True),  # 0 marks one class
         (lambda n: int(n % 2 == 0 and n > 4), False),
+        (lambda n: int(n % 2 == 0 and n > 0), True),  # one of 60 rows differs
         (lambda n: n % 2 + n / 100, True),  # the ranges of the classes do not overlap
         (lambda n: n % 2 + n / 50, False),
     ],
@@ -500,9 +504,10 @@ def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said
     ("labels", "warned"),
     [
         *((["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)),
-        *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], False)),
+        *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], False), (["a", "Unknown"], True)),
+        *((["0", "1", "999"], True), (["98", "99"], False), (["a", "BACKGROUND_Google"], True)),
     ],
 )
 def test_class_that_may_stand_for_a_missing_label_is_named(tmp_path, labels, warned):
     path = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n % 13},{n % 7},{labels[n % len(labels)]}")
-    assert ("; if it stands for a missing label, leave it out" in infer(path)[1]) == warned
+    assert ("; if it marks missing labels or other classes, leave it out" in infer(path)[1]) == warned
