@@ -19,9 +19,10 @@ from roarbench.common.text import capitalize, format_count, format_interval, for
 from roarbench.estimators.catalogue import (
     find_display_name,
     find_estimator_or_placeholder,
-    find_search_length,
+    find_search,
     format_id_with_samples,
 )
+from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import Estimate
@@ -204,7 +205,11 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         return None
     dots = [Dot(format_id_with_samples(row.id), row.control, Estimate(row.passes), row.value) for row in rows]
     values = "; ".join(f"{dot.id} {dot.x.value:g} and {format_interval(dot.y)}" for dot in dots)
-    searches = sorted((dot.x.value or 0.0, dot.y.value or 0.0) for dot in dots if find_search_length(dot.id))
+    searches = sorted(
+        (dot.x.value or 0.0, dot.y.value or 0.0)
+        for dot in dots
+        if (search := find_search(dot.id)) and search.order is OWN_NETWORK.order
+    )
     costs = [dot.x.value for dot in dots if dot.x.value is not None]
     plot = Scatter(
         "passes for an image",

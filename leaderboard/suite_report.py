@@ -16,7 +16,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
-from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search_length
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search
 from roarbench.estimators.estimator import find_paper
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
 from roarbench.report.table import SuiteTable
@@ -73,7 +73,7 @@ def describe_methods(table: SuiteTable) -> str:
     rows = {name: find_estimator_or_placeholder(name) for name in compared}
     controls = [find_display_name(name).full_name for name, row in rows.items() if row.is_control_to_beat]
     truths = [find_display_name(name).full_name for name, row in rows.items() if row.uses_ground_truth]
-    searches = [find_display_name(name).full_name for name in compared if find_search_length(name) is not None]
+    searches = [find_display_name(name).full_name for name in compared if find_search(name)]
     number = len(controls) + len(searches)
     estimators = format_count(len(compared) - number - len(truths), "estimator")
     controls_text = f"Controls: {', '.join(controls)}; they {table.control_network_use_text}. " if controls else ""

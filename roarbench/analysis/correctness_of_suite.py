@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roarbench.analysis.suite_results import ByPoint, SuiteResults
 from roarbench.common.enums import Unit
-from roarbench.estimators.catalogue import find_estimator, find_search_length
+from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import Protocol
@@ -64,7 +64,7 @@ def _list_rows_and_levels(results: SuiteResults, protocol: Protocol, unit: Unit,
         checks=frozenset(name for name in rows if not records[name].has_own_row),
         submitted=results.suite.added,
         model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
-        searches={name: length for name in rows if (length := find_search_length(name)) is not None},
+        searches={name: search for name in rows if (search := find_search(name))},
     )
 
 

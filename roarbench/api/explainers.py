@@ -27,7 +27,7 @@ from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
-from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.estimator import Estimator, Search
 from roarbench.estimators.map_input import Batch
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
@@ -172,9 +172,9 @@ class Explainers:
             yield RankedMaps(ranked, compute_largest_tie_shares(ordered).tolist())
 
     @property
-    def searches(self) -> dict[str, int]:
-        """Return the passes of the rows that are blind searches."""
-        return {name: row.get_integer("passes") for name, row in self.built_in.items() if row.is_search}
+    def searches(self) -> dict[str, Search]:
+        """Return the rows that are blind searches."""
+        return {name: row.search for name, row in self.built_in.items() if row.search}
 
     def count_passes(self, batch: ExplainedBatch) -> dict[str, float | None]:
         """Return the forward and backward passes of an image's map by row; None if they are unknown, as for arrays.

@@ -172,7 +172,7 @@ class OwnNetworkTable(GainTable):
         levels = ", ".join(f"{t:g}" for t in self.levels)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         zeros = describe_zero_gains(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
-        search = BESIDE_SEARCH if self.passes and self.order is Order.MORF else NO_SEARCH
+        search = BESIDE_SEARCH if self.judge.searches else NO_SEARCH[self.order]
         adjusted = f"verdicts are adjusted for testing all rows. {search}"
         intervals = f"95 % intervals over images and networks; {adjusted}{zeros}"
         return (

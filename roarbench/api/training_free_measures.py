@@ -37,6 +37,7 @@ from roarbench.api.user_networks import (
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Search
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast, measure_means
@@ -262,14 +263,14 @@ def _compute_gains_over_random(
 def _make_own_network_table(
     scores_by_name: Mapping[str, MapScores],
     request: ScoringRequest,
-    searches: Mapping[str, int],
+    searches: Mapping[str, Search],
     passes: Mapping[str, float | None],
 ) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
     order, levels = request.own_removal
     ids = {name: f"row {number}" for number, name in enumerate(scores_by_name, 1)}
     judge = Judge.from_kept(
-        Correctness(tuple(ids.values()), levels, {}, searches={ids[name]: length for name, length in searches.items()}),
+        Correctness(tuple(ids.values()), levels, {}, searches={ids[name]: one for name, one in searches.items()}),
         OWN_NETWORK if order is Order.MORF else OWN_NETWORK_LERF,
         {id_: scores_by_name[name].kept for name, id_ in ids.items() if scores_by_name[name].masks_differ},
         frozenset(id_ for name, id_ in ids.items() if not scores_by_name[name].masks_differ),

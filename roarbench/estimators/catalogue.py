@@ -23,6 +23,7 @@ from roarbench.estimators.estimator import (
     UNRANKED_TWINS,
     Estimator,
     Passes,
+    Search,
     SharedPassSettings,
 )
 from roarbench.estimators.ids import (
@@ -245,10 +246,9 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
         return Estimator(name, "", "", "unknown to this version of roarbench")
 
 
-def find_search_length(name: str) -> int | None:
-    """Return the passes of a blind search; None for every other row, also for twins of a search."""
-    row = find_estimator_or_placeholder(name)
-    return row.get_integer("passes") if row.is_search and not row.twin else None
+def find_search(name: str) -> Search | None:
+    """Return passes and order of a blind search; None for every other row, also for twins of a search."""
+    return find_estimator_or_placeholder(name).search
 
 
 def is_addable_to_suites(name: str) -> bool:
@@ -310,7 +310,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
         if row.cost:
             cost = row.cost(row, features) if callable(row.cost) else row.cost
             if row.is_search:  # a short search is the beginning of a long one
-                key = row.explained_variant, row.base, row.get_value("baseline")
+                key = row.explained_variant, row.base, row.get_value("order"), row.get_value("baseline")
                 own[key] = max(cost, own.get(key, cost))
             else:
                 own[row.explained_variant, row.base, row.values] = cost

@@ -196,8 +196,10 @@ def _add_network(map_input: MapInput, task: MapTask) -> MapInput:
 def _compute_searches(searches: Sequence[Estimator], task: MapTask) -> dict[object, Tensor]:
     """Compute the maps of blind searches, by the keys of `_collect_maps`; a long search contains the shorter ones."""
     maps: dict[object, Tensor] = {}
-    for baseline in dict.fromkeys(row.get_value("baseline") for row in searches):
-        rows = [row for row in searches if row.get_value("baseline") == baseline]
+    rows_by_kind: dict[object, list[Estimator]] = {}
+    for row in searches:
+        rows_by_kind.setdefault((row.get_value("order"), row.get_value("baseline")), []).append(row)
+    for rows in rows_by_kind.values():
         map_input = _add_network(MapInput(rows[0], task.batch, task.black), task)
         found = search_by_length(map_input, [row.get_integer("passes") for row in rows])
         maps |= {(row.base, row.form, row.values): one.contiguous() for row, one in zip(rows, found, strict=True)}

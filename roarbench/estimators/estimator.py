@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, Order
 from roarbench.common.identity import hash_value, make_json_record
 from roarbench.estimators.ids import EstimatorId, Value
 
@@ -63,6 +63,13 @@ class Passes(NamedTuple):
 
     forward: int
     backward: int
+
+
+class Search(NamedTuple):
+    """A blind search, with which a table in its order of removal compares rows of at most as many passes."""
+
+    passes: int
+    order: Order
 
 
 class SharedPassSettings(NamedTuple):
@@ -139,9 +146,11 @@ class Estimator:
         identity = ("id", "base", "control", "version", "twin")
         values = {"form": self.form} | {key: value for key, value in make_json_record(self).items() if key in identity}
         values |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
-        # the hashes of published controls omit `baseline`, because the controls are older than this parameter
+        # hashes of published rows: those of controls omit `baseline`, and those of searches omit `order`, because the
+        # estimators are older than these parameters
         if not self.uses_shared_pass:
-            values |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
+            later = "baseline" if self.control else "order"
+            values |= {key: value for key, value in self.parameters.items() if key != later}
         return hash_value(values | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
 
     @property
@@ -169,6 +178,12 @@ class Estimator:
     @property
     def is_search(self) -> bool:
         return self.base == SEARCH
+
+    @property
+    def search(self) -> Search | None:
+        """Return passes and order of a blind search; None for every other row, also for twins of a search."""
+        is_row = self.is_search and not self.twin
+        return Search(self.get_integer("passes"), Order(str(self.get_value("order")))) if is_row else None
 
     @property
     def is_control_or_search(self) -> bool:
@@ -233,7 +248,7 @@ class Estimator:
     @property
     def has_control_verdict(self) -> bool:
         """Return whether the verdict on the row is `control`: it is a control to beat, or a blind search."""
-        return self.is_control_to_beat or (self.is_search and not self.twin)
+        return self.is_control_to_beat or self.search is not None
 
     @property
     def has_own_row(self) -> bool:

@@ -113,6 +113,11 @@ PARAMETERS = {  # in the order of names
     ),
     "samples": Parameter("number of noisy copies, masks or coalitions", *_make_integer_parser(2, 100_000)),
     "passes": Parameter("number of forward passes of a search", *_make_integer_parser(2, 100_000)),
+    "order": Parameter(
+        "order of removal for which a search looks for masks",
+        "morf or lerf",
+        lambda text: text if text in ("morf", "lerf") else None,
+    ),
     "steps": Parameter("number of points on the path from the baseline to the image", *_make_integer_parser(1, 10_000)),
     "baseline": Parameter(
         "image without information: black, the mean of the training images, or the blurred image",

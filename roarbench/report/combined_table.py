@@ -7,7 +7,7 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import SAME
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.doubts import Shown, join_signs
@@ -91,9 +91,14 @@ class CombinedTable:
 
     @property
     def passes(self) -> dict[str, float]:
-        """Return the forward and backward passes of an image's map by name and signs; rows of unknown passes lack."""
+        """Return the forward and backward passes of an image's map by name and signs.
+
+        Rows of unknown passes and searches for another order lack.
+        """
         known = {
-            text: self.own_network.suite_results.find_passes(name) for name, text in self._names_with_signs.items()
+            text: self.own_network.suite_results.find_passes(name)
+            for name, text in self._names_with_signs.items()
+            if (search := find_search(name)) is None or search.order is OWN_NETWORK.order
         }
         return {text: sum(passes) for text, passes in known.items() if passes}
 

@@ -11,7 +11,7 @@ from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
 from roarbench.compute.masks import BINS
-from roarbench.estimators.catalogue import find_estimator, find_search_length
+from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
@@ -142,12 +142,12 @@ def _describe_missing_controls(table: SuiteTable) -> str:
 
 def describe_search(table: SuiteTable) -> str:
     """Say whether verdicts on own-network gains compare with a blind search; empty for tables without such verdicts."""
-    named = [(row, row.network) for row in table.rows if row.network and find_search_length(row.estimator) is None]
+    named = [(row, row.network) for row in table.rows if row.network and find_search(row.estimator) is None]
     tested = {row.estimator: test for row, test in named if test.verdict is not OwnNetworkVerdict.BY_CONSTRUCTION}
     if not tested:
         return ""
     if not any(test.search for test in tested.values()):
-        return NO_SEARCH
+        return NO_SEARCH[table.board.protocol.order]
     short = [name for name, test in tested.items() if test.search and not test.search.long_enough]
     unknown = [table.display_names[name] for name in short if table.suite_results.find_passes(name) is None]
     longer = [called for name in short if (called := table.display_names[name]) not in unknown]

@@ -104,8 +104,9 @@ class Judge:
 
     @cached_property
     def searches(self) -> dict[str, int]:
-        """Return the passes of the blind searches that have a gain."""
-        return {name: length for name, length in self.scores.searches.items() if name in self.gains}
+        """Return the passes of the blind searches with which rows compare: those of this order that have a gain."""
+        searches, order = self.scores.searches.items(), self.protocol.order
+        return {name: one.passes for name, one in searches if name in self.gains and one.order is order}
 
     @property
     def has_intervals(self) -> bool:
@@ -220,9 +221,7 @@ class Judge:
 
     @cached_property
     def _search_comparisons(self) -> dict[str, SearchComparison]:
-        if self.protocol.order is not Order.MORF:
-            return {}  # searches damage predictions; a search for masks that keep them would gain more
-        passes = {name: self.passes.get(name) for name in self.tested_gains}
+        passes = {name: self.passes.get(name) for name in self.tested_gains if name not in self.scores.searches}
         return compare_with_searches(self._compared_gains, passes, self.searches, self.scores.submitted)
 
     def count_seeds(self, name: str) -> int:
@@ -249,7 +248,7 @@ class Judge:
         """Return the verdict on a row's own-network gain; None for a row without a gain."""
         if name in self.fixed:
             return OwnNetworkVerdict.BY_CONSTRUCTION
-        if name in self.searches:
+        if name in self.scores.searches and name in self.gains:
             return OwnNetworkVerdict.CONTROL
         verdict = self._verdicts_on_gains.get(name)
         return judge_beside_search(verdict, self._search_comparisons.get(name)) if verdict else None

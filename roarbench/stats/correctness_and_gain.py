@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.estimators.estimator import Search
 from roarbench.plan.cells_and_runs import CLEAN
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network
@@ -47,7 +48,7 @@ class Correctness:
     # number of these rows
     submitted: frozenset[str] = frozenset()
     model_free_controls: frozenset[str] = frozenset()  # controls that a row must beat to beat every control
-    searches: Mapping[str, int] = field(default_factory=dict)  # passes of each blind search, which is a control, too
+    searches: Mapping[str, Search] = field(default_factory=dict)  # blind searches, of any order; all are controls
 
     @property
     def without_submissions(self) -> "Correctness":

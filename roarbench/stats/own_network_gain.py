@@ -4,9 +4,9 @@ Each of R networks is scored with the removal masks of every network's map. The 
 networks in this two-way layout. The gain is not affected if a map changes predictions of all networks, or if a
 network is fragile under all maps (docs/protocol.md).
 
-A map that depends on the network may have a gain and explain nothing: a blind search keeps, of many masks, those that
-change this network's prediction (`roarbench.estimators.families.search`). A row explains its network if its gain is
-significantly above 0, and above the gain of the search with as many passes.
+A map that depends on the network may have a gain and explain nothing: a blind search tries many masks, and takes those
+that change this network's prediction, or in LeRF order keep it (`roarbench.estimators.families.search`). A row explains
+its network if its gain is significantly above 0, and above the gain of the search with as many passes for this order.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +26,10 @@ from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 BESIDE_SEARCH = "To explain its network, a map must gain more than a blind search with as many passes."
-NO_SEARCH = "Verdicts compare with 0 alone, not with a blind search."
+NO_SEARCH = {
+    Order.MORF: "Verdicts compare with 0 alone, not with a blind search.",
+    Order.LERF: "Verdicts compare with 0 alone, not with a blind search, search(order=lerf).",
+}
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
 # 8! = 40,320 assignments; with more networks, the own assignment and 40,319 drawn ones; its seed is fixed
 _MOST_PERMUTED, _PERMUTATION_SEED = 8, 0

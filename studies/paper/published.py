@@ -12,7 +12,7 @@ from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
-from roarbench.estimators.catalogue import count_passes, find_estimator, find_search_length
+from roarbench.estimators.catalogue import count_passes, find_estimator, find_search
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import (
@@ -94,7 +94,7 @@ class DataSet:
         suite = own.get(called) or find_builtin_suite(called)
         results = collect_results(suite, store, data=data)
         added = add_stored_estimators(suite, store)
-        judged = [name for name in added.estimators if find_search_length(name) is None]  # gains compare with 0 here
+        judged = [name for name in added.estimators if not find_search(name)]  # gains compare with 0 here
         submitted = collect_results(select_part_of_suite(added, judged), store, data=data)
         again = keep_level(collect_results(replace(suite, replication=REPLICATION), store, data=data), HIGH)
         clean = [result for point, result in results.results.items() if point.cell.estimator == CLEAN]

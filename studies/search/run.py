@@ -1,7 +1,8 @@
 """Search the published networks of a benchmark's data set, and store which predictions the found masks leave unchanged.
 
 `python -m studies.search.run NAME --images 200` writes `NAME.npz` into this folder: `kept`, packed bits (lengths, maps,
-networks, levels, images), and the record of the run. With `--data FOLDER`, the images come from a local folder.
+networks, levels, images), and the record of the run. With `--data FOLDER`, the images come from a local folder. With
+`--order lerf`, searches are for LeRF order, and the file is `NAME-lerf.npz`.
 """
 
 import json
@@ -15,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.common.enums import OWN_NETWORK_LEVELS, Split
+from roarbench.common.enums import OWN_NETWORK_LEVELS, Order, Split
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.ranking import count_removed, draw_tie_order, rank
@@ -78,9 +79,11 @@ def load_agreed_images(name: str, images: int, data: Path | None, decoded: Path)
     return AgreedImages(suite, dataset.fingerprint, networks, batch, norm.black, count, np.flatnonzero(agreed.numpy()))
 
 
-def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor, lengths: list[int]) -> list[list[Tensor]]:
+def search_networks(
+    networks: list[nn.Module], batch: Batch, black: Tensor, lengths: list[int], order: Order = Order.MORF
+) -> list[list[Tensor]]:
     """Return the maps of each length and network, found by one search of the longest length."""
-    rows = [find_estimator(f"search(passes={length})") for length in lengths]
+    rows = [find_estimator(f"search(passes={length},order={order})") for length in lengths]
     at_once = _AT_ONCE[batch.images.shape[2] == 1]
     maps: list[list[Tensor]] = [[] for _ in rows]
     for network in networks:
@@ -91,14 +94,15 @@ def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor, leng
     return maps
 
 
-def score(networks: list[nn.Module], batch: Batch, maps: list[Tensor]) -> NDArray[np.bool_]:
+def score(networks: list[nn.Module], batch: Batch, maps: list[Tensor], order: Order = Order.MORF) -> NDArray[np.bool_]:
     """Return which predictions stay the same, bool (maps, networks, levels, images)."""
     kept = np.zeros((len(maps), len(networks), len(OWN_NETWORK_LEVELS), len(batch.ids)), np.bool_)
     for i, importance in enumerate(maps):
         flat = importance.flatten(1).numpy()
-        order = torch.from_numpy(rank(flat, draw_tie_order(batch.ids.numpy(), flat.shape[1])).copy())
+        ranks = rank(flat, draw_tie_order(batch.ids.numpy(), flat.shape[1]))
+        first_removed = torch.from_numpy((ranks if order is Order.MORF else ranks[:, ::-1]).copy())
         for number, t in enumerate(OWN_NETWORK_LEVELS):
-            removed = order[:, : count_removed(t, flat.shape[1])]
+            removed = first_removed[:, : count_removed(t, flat.shape[1])]
             degraded = batch.images.flatten(1).scatter(1, removed, 0.0).view(batch.images.shape)
             for j, network in enumerate(networks):
                 kept[i, j, number] = (predict_classes(network, degraded) == batch.targets).numpy()
@@ -111,6 +115,7 @@ def main() -> None:
     parser.add_argument("name", help="data set of a benchmark suite, such as imagenette64")
     parser.add_argument("--images", type=int, default=200, help="number of test images, the first ones")
     parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="largest number of passes")
+    parser.add_argument("--order", type=Order, default=Order.MORF, help="morf or lerf")
     parser.add_argument("--suffix", default="", help="end of the file's name, such as -short")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
@@ -119,7 +124,8 @@ def main() -> None:
     agreed = load_agreed_images(options.name, options.images, options.data, options.decoded)
     networks, batch, started = agreed.networks, agreed.batch, time.process_time()
     lengths = [length for length in LENGTHS if length <= options.longest]
-    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, agreed.black, lengths)])
+    found = search_networks(networks, batch, agreed.black, lengths, options.order)
+    kept = np.stack([score(networks, batch, maps, options.order) for maps in found])
     record = {
         "suite": agreed.suite.versioned,
         "data": agreed.data,
@@ -127,12 +133,13 @@ def main() -> None:
         "agreed": len(batch.ids),
         "lengths": lengths,
         "levels": OWN_NETWORK_LEVELS,
-        "search": find_estimator("search").fingerprint,
+        "search": find_estimator(f"search(order={options.order})").fingerprint,
         "seconds": round(time.process_time() - started, 1),
         "torch": torch.__version__,
         "processor": platform.processor() or platform.machine(),
     }
-    path = FOLDER / f"{options.name}{options.suffix}.npz"
+    lerf = "-lerf" if options.order is Order.LERF else ""
+    path = FOLDER / f"{options.name}{lerf}{options.suffix}.npz"
     bits, shape = np.packbits(kept), np.array(kept.shape)
     np.savez_compressed(path, kept=bits, shape=shape, rows=agreed.rows, record=json.dumps(record))
     print(record)  # noqa: T201

@@ -32,13 +32,13 @@ def draw_images():
     return drawn - drawn.mean()
 
 
-def disguise(length):
-    """A function that returns the map of a search, under another name."""
+def disguise(length, name="search"):
+    """A function that returns the map of a search, with other draws, under another name."""
 
     def explain(model, inputs, targets):
         batch = Batch(inputs, targets, torch.arange(len(inputs)))
         with torch.no_grad():
-            return search_by_length(MapInput(find_estimator("search"), batch, torch.zeros(1, 1, 1), model), [length])[0]
+            return search_by_length(MapInput(find_estimator(name), batch, torch.zeros(1, 1, 1), model), [length])[0]
 
     return explain
 
@@ -85,26 +85,23 @@ def test_search_of_readme_has_the_passes_of_its_rows():
 
 
 @pytest.mark.filterwarnings("ignore:an image's map by")
-def test_search_is_no_control_in_lerf_order():
-    """It looks for masks that change predictions; a search for masks that keep them earned *explains its network*."""
+def test_table_in_lerf_order_compares_with_searches_for_this_order():
+    """Beside a search for masks that change predictions, a search for masks that keep them would explain networks."""
     networks, images = [make_reader(pixel) for pixel in CORNERS], draw_images()
-
-    def keep(model, inputs, targets):
-        chance, best = torch.Generator().manual_seed(0), torch.zeros(len(inputs))
-        maps = torch.rand(len(inputs), 1, 6, 6, generator=chance)
-        for _ in range(20):
-            tried = torch.rand(len(inputs), 1, 6, 6, generator=chance)
-            least = tried.flatten(1).argsort(1)[:, :18]
-            left = inputs.flatten(1).scatter(1, least, float(inputs.mean())).view_as(inputs)
-            kept = model(left).softmax(1).gather(1, targets[:, None])[:, 0].detach()
-            maps[kept > best], best = tried[kept > best], best.maximum(kept)
-        return maps
-
-    found = rb.own_network_gain(
-        networks, images, {"mine": keep, "search": "search(passes=20)"}, order="lerf", levels=[0.5]
+    lerf = "search(passes=20,order=lerf)"
+    rows = {"mine": disguise(20, lerf), "usual": "search(passes=20)"}
+    alone, beside = (
+        rb.own_network_gain(networks, images, each, order="lerf", levels=[0.5]) for each in (rows, {**rows, lerf: lerf})
     )
-    assert {name: str(verdict) for name, verdict in found.verdicts.items()} == {"mine": "above 0", "search": "control"}
-    assert "not with a blind search" in found.caption
+    assert {name: str(verdict) for name, verdict in alone.verdicts.items()} == {"mine": "above 0", "usual": "control"}
+    assert "not with a blind search, search(order=lerf)." in alone.caption
+    assert {name: str(verdict) for name, verdict in beside.verdicts.items()} == {
+        "mine": "no more than a search",
+        "usual": "control",
+        lerf: "control",
+    }
+    assert beside.passes["mine"] == 20 and "must gain more than a blind search" in beside.caption
+    assert beside.gains[lerf].gain.value > 10
 
 
 def test_check_compares_with_search():

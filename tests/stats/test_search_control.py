@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
+from roarbench.estimators.estimator import Search
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
@@ -11,6 +12,7 @@ from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.own_network_gain import choose_search, compare_with_searches, compute_own_network_gains
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
+SEARCHES = {name: Search(length, Order.MORF) for name, length in LENGTHS.items()}
 
 
 def draw_kept(chance, own, images=400):
@@ -62,7 +64,7 @@ def test_row_is_compared_with_shortest_search_that_is_long_enough(passes, expect
 def test_verdict_depends_on_passes_of_row(kept):
     """The same gain is above a search of 2 passes, and below one of 50."""
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 50.0}
-    cheap = find_verdicts(kept, passes, LENGTHS)
+    cheap = find_verdicts(kept, passes, SEARCHES)
     assert cheap == {
         "search(passes=2)": "control",
         "search(passes=50)": "control",
@@ -72,16 +74,27 @@ def test_verdict_depends_on_passes_of_row(kept):
         "below": "opposes it",
         "copy": "no more than a search",
     }
-    dear = find_verdicts(kept, passes | {"between": 3.0, "good": 51.0}, LENGTHS)
+    dear = find_verdicts(kept, passes | {"between": 3.0, "good": 51.0}, SEARCHES)
     assert (dear["between"], dear["good"]) == ("no more than a search", "above a shorter search")
-    unknown = find_verdicts(kept, dict.fromkeys(passes), LENGTHS)
+    unknown = find_verdicts(kept, dict.fromkeys(passes), SEARCHES)
     assert (unknown["between"], unknown["good"]) == ("no more than a search", "above a shorter search")
+
+
+def test_search_for_another_order_is_control_without_comparisons(kept):
+    """It looks for other masks, so to be above it shows nothing; a search for the table's order is longer here."""
+    passes = {"good": 2.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 2.0}
+    mixed = SEARCHES | {"search(passes=2)": Search(2, Order.LERF)}
+    judge = judge_rows(kept, passes, mixed)
+    compared = {row.network.search.search for row in judge.make_board().rows if row.network.search}
+    assert (compared, judge.find_own_network_verdict("search(passes=2)")) == ({"search(passes=50)"}, "control")
+    without = find_verdicts(kept, passes, {name: Search(one.passes, Order.LERF) for name, one in mixed.items()})
+    assert {without[name] for name in LENGTHS} == {"control"} and without["good"] == without["copy"] == "above 0"
 
 
 def test_searches_do_not_change_comparison_with_0(kept):
     """Searches have small p values, beside which a larger p value of a row would be called significant."""
     rows = {name: bits for name, bits in kept.items() if name not in LENGTHS}
-    alone, beside = find_verdicts(rows, {}, {}), find_verdicts(kept, {}, LENGTHS)
+    alone, beside = find_verdicts(rows, {}, {}), find_verdicts(kept, {}, SEARCHES)
     for name, verdict in alone.items():
         assert (beside[name] in ("not shown", "opposes it")) == (verdict in ("not shown", "opposes it"))
     assert alone["copy"] == "above 0"  # without a search, no row is shown to explain its network
@@ -100,8 +113,8 @@ def test_gain_over_search_is_paired(gains):
 def test_added_search_is_control_of_all_rows(kept, gains, added):
     """A search that was added to a suite is a control of all rows, which are adjusted as beside the suite's own."""
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": None, "copy": 50.0}
-    rows = judge_rows(kept, passes, LENGTHS, added).make_board().rows
-    assert {row.estimator: row.network.verdict for row in rows} == find_verdicts(kept, passes, LENGTHS)
+    rows = judge_rows(kept, passes, SEARCHES, added).make_board().rows
+    assert {row.estimator: row.network.verdict for row in rows} == find_verdicts(kept, passes, SEARCHES)
     compared = compare_with_searches(gains, passes, LENGTHS)
     for row in rows:
         assert row.network.search == compared.get(row.estimator)
@@ -112,7 +125,7 @@ def test_added_search_is_control_of_all_rows(kept, gains, added):
 def test_row_compares_with_0_if_search_is_incomplete(kept):
     """A suite lists a search whose results are missing."""
     complete = {"good": kept["good"]}
-    scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {}, searches=LENGTHS)
+    scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {}, searches=SEARCHES)
     board = Judge.from_kept(scores, OWN_NETWORK, complete, frozenset(), {"good": 2.0}).make_board()
     good, *searches = board.rows
     assert (good.network.verdict, good.network.search) == ("above 0", None)
@@ -122,7 +135,7 @@ def test_row_compares_with_0_if_search_is_incomplete(kept):
 def test_searches_do_not_change_p_values_beside_0(kept):
     """Beside the small p values of searches, a larger p value of a row would be called significant."""
     alone, beside = (
-        judge_rows(rows, {}, LENGTHS)
+        judge_rows(rows, {}, SEARCHES)
         for rows in ({name: bits for name, bits in kept.items() if name not in LENGTHS}, kept)
     )
     for name in ("good", "between", "none"):
@@ -131,7 +144,7 @@ def test_searches_do_not_change_p_values_beside_0(kept):
 
 def test_comparison_with_own_search_is_adjusted_and_no_planned_one(kept):
     """The pair is in the column of rows minus searches; any other pair of rows was planned alone."""
-    scores, passes = Correctness(tuple(kept), (0.05, 0.5), {}, searches=LENGTHS), {"good": 50.0, "none": 2.0}
+    scores, passes = Correctness(tuple(kept), (0.05, 0.5), {}, searches=SEARCHES), {"good": 50.0, "none": 2.0}
     judge = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset({"none"}), passes)
     long, short = reversed(LENGTHS)
     assert judge.compare("good", long) == judge.comparisons["good", long]
