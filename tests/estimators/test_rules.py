@@ -35,6 +35,9 @@ def test_lrp_epsilon_and_z_plus_rules_match_hand_computed_values():
     unit = make_convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     model = nn.Sequential(unit, nn.ReLU(), make_convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
     torch.testing.assert_close(compute_lrp_of_pixel(model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
+    # without a ReLU, 3 * 1 and -1 * -1 are positive contributions, and -2 * 1 is none
+    model = nn.Sequential(unit, make_convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
+    torch.testing.assert_close(compute_lrp_of_pixel(model, 3.0, -1.0, -2.0), torch.tensor([4 * 3 / 4, 4 * 1 / 4, 0.0]))
 
 
 class Residual(nn.Module):

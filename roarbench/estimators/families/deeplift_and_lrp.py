@@ -58,9 +58,7 @@ def lrp(map_input: MapInput) -> Tensor:
     later = lrp_network.list_convolutions_in_order(model)[1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):
-            module.rule = (
-                lrp_rules.Alpha1_Beta0_Rule(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
-            )
+            module.rule = lrp_network.ZPlusRule() if module in later else lrp_rules.EpsilonRule()
     with warnings.catch_warnings():  # captum warns when it adds hooks, although it removes the hooks later
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         inputs = map_input.images.detach().clone().requires_grad_()
