@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from captum.attr._utils.lrp_rules import Alpha1_Beta0_Rule
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.nn import functional as F
@@ -61,19 +60,8 @@ class PositiveConvolution(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         if not bool((x < 0).any()):
             return super().forward(x)
-        return super().forward(x.clamp(min=0)) + self._conv_forward(x.clamp(max=0), self.negative, None)
-
-
-class ZPlusRule(Alpha1_Beta0_Rule):
-    """captum's rule z+ without biases, which supports inputs above 0 alone, for inputs of either sign."""
-
-    def __init__(self) -> None:
-        super().__init__(set_bias_to_zero=True)
-
-    def _manipulate_weights(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
-        module.negative = module.weight.detach().clamp(max=0)
-        module.__class__ = PositiveConvolution
-        super()._manipulate_weights(module, inputs, outputs)
+        sums: Tensor = super().forward(x.clamp(min=0)) + self._conv_forward(x.clamp(max=0), self.negative, None)
+        return sums
 
 
 class ClippedRelu(LinearFunctionCall):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from roarbench.common.errors import RunError
@@ -55,15 +56,27 @@ def lrp(map_input: MapInput) -> Tensor:
     """
     model = lrp_network.rewrite_for_relevance_rules(map_input.model)
     _refuse_other_logits(map_input, model)
-    later = lrp_network.list_convolutions_in_order(model)[1:]
+    z_plus, later = _make_z_plus_rule_of_either_sign(), lrp_network.list_convolutions_in_order(model)[1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):
-            module.rule = lrp_network.ZPlusRule() if module in later else lrp_rules.EpsilonRule()
+            module.rule = z_plus(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
     with warnings.catch_warnings():  # captum warns when it adds hooks, although it removes the hooks later
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
         inputs = map_input.images.detach().clone().requires_grad_()
         relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
     return relevance
+
+
+def _make_z_plus_rule_of_either_sign() -> Any:
+    """Make captum's rule z+ anew for inputs of either sign; a class of its own would import captum at once."""
+
+    class ZPlusRule(lrp_rules.Alpha1_Beta0_Rule):  # type: ignore[misc]
+        def _manipulate_weights(self, module: Any, inputs: Any, outputs: Any) -> None:
+            module.negative = module.weight.detach().clamp(max=0)
+            module.__class__ = lrp_network.PositiveConvolution
+            super()._manipulate_weights(module, inputs, outputs)
+
+    return ZPlusRule
 
 
 def _refuse_other_logits(map_input: MapInput, rewritten: nn.Module) -> None:
