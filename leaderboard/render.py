@@ -4,18 +4,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.live_store import find_live_store
 from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
 from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
-from roarbench.common.errors import CallerError, StoreError
-from roarbench.common.process_settings import pause_garbage_collection
+from roarbench.common.errors import CallerError
 from roarbench.common.text import (
     capitalize,
     format_count,
@@ -47,6 +44,14 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 }
 
 
+class Page(NamedTuple):
+    """A page: its title, its HTML, and files to download."""
+
+    title: str
+    html: str
+    files: dict[str, str] = {}
+
+
 def render_page(site: Site, address: Address) -> Page:
     """Render a page; raise PageNotFound if the store has no results for the page."""
     if address.page not in PAGES:
@@ -60,31 +65,13 @@ def render_page(site: Site, address: Address) -> Page:
     return _render_template(address.page, site, nav=nav, cite=cite, **fields)
 
 
-@pause_garbage_collection()
-def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
-    """Return the app's page for a query, or a page that explains which results are missing; cache the first page."""
-    files = read_sqlite_stamp(shown.url)  # the stamp is read before the store, so that it differs after a later write
-    try:
-        live = find_live_store(shown)
-        views = live.read_views(first_page_only=not query)
-        site = Site(views, list_addresses(views), live=True)
-        first = site.first_address if live.state else make_address()
-        page = render_page(site, make_address(**query) if query else first)
-    except (PageNotFound, StoreError) as error:
-        return render_message(str(error), Site({}, live=True))
-    page = page._replace(files={name: content.decode() for name, content in site.files.items()})
-    if query:
-        return page
-    if not live.state:
-        return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
-    cache_page(shown, files, live.state, page)
-    return page
-
-
-def cache_first_page(shown: ShownStore) -> None:
-    """Render and cache the app's first page, so that the app shows it at once after the next start."""
-    find_live_store(shown).read_views()
-    render_live_page(shown, {})
+def render_live_page(views: Views, query: dict[str, str], all_read: bool = True) -> Page:
+    """Return the app's page for a query, by default the first page; until `all_read`, `views` lacks suites."""
+    site = Site(views, list_addresses(views), live=True)
+    first = site.first_address if all_read else make_address()
+    page = render_page(site, make_address(**query) if query else first)
+    unread = "<p class='rb fine'>The other suites are being read.</p>" * (not all_read)
+    return Page(page.title, page.html + unread, {name: content.decode() for name, content in site.files.items()})
 
 
 def render_message(text: str, site: Site) -> Page:

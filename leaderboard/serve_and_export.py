@@ -6,22 +6,11 @@ import socket
 from collections.abc import Sized
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 
-from leaderboard.first_page_cache import (
-    ALL,
-    SELECTION_VARIABLE,
-    Selection,
-    ShownStore,
-    find_cache_file,
-    first_page_shown,
-    make_shown_store,
-    read_cached_page,
-)
+from leaderboard.stored_suites import ALL, SHOWN_VARIABLE, Selection, read_views
 from roarbench.common.errors import CallerError
-from roarbench.store.run_result import read_code_version
+from roarbench.store.results import ResultsStore
 
-_PATIENCE = 10.0  # seconds to wait for a first visitor before pages are computed in advance
 _FOLDER = Path(__file__).parent  # working folder for Streamlit, which reads its settings from .streamlit/ there
 
 
@@ -34,45 +23,28 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     """
     _require_package("streamlit")
     _check_port(port)
-    shown = make_shown_store(url, store, *selection)
-    if any(selection):
-        from leaderboard.live_store import find_live_store
-
-        _refuse_empty_selection(find_live_store(shown).read_views(), selection)
-    run_streamlit(shown, port)
+    with ResultsStore.open(url, read_only=True) as results:
+        if any(selection):
+            _refuse_empty_selection(read_views(results, store, selection), selection)
+    run_streamlit(url, store, port, selection)
 
 
-def run_streamlit(shown: ShownStore, port: int) -> None:
-    """Run the app in this process, and compute pages in advance in a thread; raise StoreError for a bad store."""
-    cached = find_cache_file(shown).exists()
-    if cached:
-        Thread(target=read_code_version, daemon=True).start()  # git runs while Streamlit is imported
-    else:
-        _check_store_opens(shown)
+def run_streamlit(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
+    """Run the app in this process."""
     from streamlit.web import cli
 
-    if cached and read_cached_page(shown) is None:
-        cached = False
-        _check_store_opens(shown)
-    Thread(target=_compute_boards_in_endless_loop, args=[shown, cached], daemon=True).start()
-    os.environ[SELECTION_VARIABLE] = json.dumps(shown)
+    os.environ[SHOWN_VARIABLE] = json.dumps(make_shown(url, store, selection))
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
-def _check_store_opens(shown: ShownStore) -> None:
-    from roarbench.store.results import ResultsStore  # imported here, because a cached page needs no database
-
-    ResultsStore.open(shown.url, read_only=True).close()
-
-
-def _compute_boards_in_endless_loop(shown: ShownStore, cached: bool) -> None:
-    """Compute pages in advance; if a page is cached, wait first, so as not to delay the first visitor."""
-    if cached:
-        first_page_shown.wait(_PATIENCE)
-    from leaderboard.live_store import find_live_store
-
-    find_live_store(shown).compute_boards_in_endless_loop()
+def make_shown(url: str, store: Path, selection: Selection = ALL) -> tuple[str, str, str, str]:
+    """Return URL of the database, folder of the store, and selection, with absolute paths."""
+    head, mark, path = url.partition("sqlite:///")
+    anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
+    data, reference = selection
+    data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
+    return anywhere, str(store.resolve()), data, reference
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
@@ -83,9 +55,7 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
         StoreError: The store cannot be opened.
     """
     _require_package("jinja2")
-    from leaderboard.live_store import read_views
     from leaderboard.render import export_site
-    from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)

@@ -34,13 +34,13 @@ Views = Mapping[str, "SuiteView"]  # from a suite's slug to the suite, in the or
 class SuiteView:
     """A suite of a store; its boards, tables and pictures are computed at first use.
 
-    `beside` returns all suites of the store, including this suite. `store` is needed only by pages about the state of
+    `beside` has all suites of the store, including this suite. `store` is needed only by pages about the state of
     runs.
     """
 
     results: SuiteResults
     folder: Path
-    beside: Callable[[], Views] = field(repr=False)
+    beside: list["SuiteView"] = field(default_factory=list, repr=False)
     store: ResultsStore | None = field(default=None, repr=False)
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
     _lock: RLock = field(default_factory=RLock, init=False)
@@ -167,7 +167,7 @@ class SuiteView:
     def suites_on_same_images_and_network(self) -> list["SuiteView"]:
         """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
-        other_views = (view for view in self.beside().values() if view is not self)
+        other_views = (view for view in self.beside if view is not self)
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.live_store import read_all_results_of_suite
 from leaderboard.pictures import (
     PicturedImages,
     choose_pictured_images,
@@ -20,6 +19,7 @@ from leaderboard.pictures import (
     make_pictures,
     save_pictures,
 )
+from leaderboard.stored_suites import read_all_results_of_suite
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator

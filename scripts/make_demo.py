@@ -6,16 +6,13 @@ python scripts/make_demo.py --pictures STORE demo   # write new pictures, from a
 
 import argparse
 import shutil
-import time
 from collections.abc import Collection
 from pathlib import Path
 
 from sqlalchemy import delete
 
-from leaderboard.first_page_cache import SETTLED, make_shown_store
-from leaderboard.live_store import read_views
 from leaderboard.pictures import find_pictures_file, save_pictures
-from leaderboard.render import cache_first_page
+from leaderboard.stored_suites import read_views
 from roarbench.store import schema
 from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import read_index_and_check_folder
@@ -65,5 +62,3 @@ if __name__ == "__main__":
         write_pictures(arguments.pictures, arguments.folder)
     else:
         write_demo(arguments.folder)
-        time.sleep(SETTLED)  # the page is cached only if the last write is this old (`read_sqlite_stamp`)
-        cache_first_page(make_shown_store(make_default_url(arguments.folder), arguments.folder))

@@ -9,7 +9,6 @@ the dark theme, and the page of an estimator.
 
 import argparse
 import io
-import os
 import socket
 import subprocess
 import sys
@@ -63,12 +62,10 @@ def start_browser(*extra: str) -> Iterator[webdriver.Chrome]:
 
 
 @contextmanager
-def run_server(command: Sequence[str], cache: Path | None = None) -> Iterator[str]:
+def run_server(command: Sequence[str]) -> Iterator[str]:
     """Run a command that serves the app on a free port of this machine, and yield the app's address."""
-    port, own = find_free_port(), {"XDG_CACHE_HOME": str(cache)} if cache else {}
-    process = subprocess.Popen(
-        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | own
-    )
+    port = find_free_port()
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT)
     try:
         wait_for_app(port)
         yield f"http://127.0.0.1:{port}"

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from make_demo import write_demo
 
-from leaderboard import first_page_cache
+from leaderboard import serve_and_export
+from leaderboard.stored_suites import ALL, SHOWN_VARIABLE
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
@@ -100,29 +101,24 @@ def show_first_page(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install_made_up_suites(estimators)
-    os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((make_default_url(folder), str(folder)))
-    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
+    os.environ[SHOWN_VARIABLE] = json.dumps((make_default_url(folder), str(folder), *ALL))
+    app = AppTest.from_file(str(Path(serve_and_export.__file__).with_name("app.py")), default_timeout=600).run()
     assert not app.exception, app.exception
     assert any("<tbody" in getattr(part, "value", "") for part in app.get("html"))
 
 
-def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
-    from leaderboard.serve_and_export import run_streamlit
-
+def serve_app(estimators: int, folder: Path, port: int) -> None:
     install_made_up_suites(estimators)
-    os.environ["XDG_CACHE_HOME"] = cache
-    run_streamlit(first_page_cache.ShownStore(make_default_url(folder), str(folder)), port)
+    serve_and_export.run_streamlit(make_default_url(folder), folder, port)
 
 
 def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:
     """Measure the wall time of views of a static page, of a search there, and of views of an app after 6 s."""
     from screenshots import find_free_port, start_browser, wait_for_app
 
-    with start_browser() as driver, tempfile.TemporaryDirectory() as cache:
+    with start_browser() as driver:
         static, search = time_site_visit(driver, site, suite)
-        server = get_context("spawn").Process(
-            target=serve_app, args=(estimators, folder, port := find_free_port(), cache)
-        )
+        server = get_context("spawn").Process(target=serve_app, args=(estimators, folder, port := find_free_port()))
         server.start()
         wait_for_app(port)
         time.sleep(6)

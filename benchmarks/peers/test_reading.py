@@ -23,11 +23,19 @@ except SystemExit as end:
 _PAGE = """
 import sys
 import leaderboard.render as render
-from leaderboard.first_page_cache import ShownStore
 from pathlib import Path
-from roarbench.store.results import make_default_url
-render.cache_page = lambda *values: None
-render.render_live_page(ShownStore(make_default_url(Path(sys.argv[1])), sys.argv[1]), {})
+from roarbench.store.results import ResultsStore, make_default_url
+url, folder = make_default_url(Path(sys.argv[1])), Path(sys.argv[1])
+try:
+    from leaderboard.stored_suites import collect_views, read_views_of_suite
+except ImportError:
+    from leaderboard.first_page_cache import ShownStore
+    render.cache_page = lambda *values: None
+    render.render_live_page(ShownStore(url, sys.argv[1]), {})
+else:
+    store = ResultsStore.open(url, read_only=True)
+    found = collect_views(store, lambda suite: read_views_of_suite(store, suite, folder), first_page_only=True)
+    render.render_live_page(found[0], {}, found[1])
 """
 # the peak of this program, without that of the process that started it; the end of Python is not measured
 _END = """

@@ -24,7 +24,6 @@ from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
     list_clean_runs_of_explained_networks,
-    list_planned_runs,
     list_runs,
     needs_explained_network,
 )
@@ -209,9 +208,8 @@ def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, re
 
 
 def _list_tried_cells(suite_results: SuiteResults, results: ResultsStore) -> list[Cell]:
-    points = [point for point in list_planned_runs(suite_results.suite) if point.cell.estimator != CLEAN]
-    missing = [point for point in points if point not in suite_results.results]
-    keys = suite_results.keys
-    failed = results.failures.read_history([keys[point] for point in missing])
+    runs = list_runs(suite_results.suite, suite_results.data, suite_results.limit)  # cached since they were read
+    missing = [run for point, run in runs.items() if run.cell.estimator != CLEAN and point not in suite_results.results]
+    failed = results.failures.read_history([run.key for run in missing])
     tried = {*failed, *(lease.key for lease in results.list_leases())}
-    return [point.cell for point in missing if keys[point] in tried]
+    return [run.cell for run in missing if run.key in tried]

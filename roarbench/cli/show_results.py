@@ -192,7 +192,7 @@ def report(
     loaded = source.load(suite)
     suite_results = load_suite_results(loaded.plan, loaded.settings)
     _require_rows(suite_results, "report")
-    write_report(SuiteView(suite_results, source.store, dict), out_file)
+    write_report(SuiteView(suite_results, source.store), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
 

@@ -162,7 +162,7 @@ class Estimator:
         """Return the id of the estimator or twin from which a twin was made; the id itself if this is no twin."""
         return str(self.parsed_id.parent)
 
-    @property
+    @cached_property
     def untwinned_id(self) -> str:
         return str(self.parsed_id.untwinned)
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from leaderboard.live_store import read_views
 from leaderboard.pictures import read_pictures
+from leaderboard.stored_suites import read_views
 from roarbench.common.enums import Unit
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from leaderboard.live_store import read_views
 from leaderboard.render import export_site
+from leaderboard.stored_suites import read_views
 from leaderboard.suite_view import Views
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS

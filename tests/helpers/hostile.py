@@ -44,10 +44,9 @@ def install(patch: pytest.MonkeyPatch) -> SuiteSpec:
 
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
-    from leaderboard.first_page_cache import ShownStore
     from leaderboard.serve_and_export import run_streamlit
     from tests.helpers.board_store import make_store
 
     folder, port = Path(sys.argv[1]), sys.argv[3]
     suite = install(pytest.MonkeyPatch())
-    run_streamlit(ShownStore(make_store(folder, suite, images=60), str(folder)), int(port))
+    run_streamlit(make_store(folder, suite, images=60), folder, int(port))

@@ -127,7 +127,7 @@ def test_board_of_another_unit_has_marks_and_masks_of_its_unit(tmp_path):
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     results = make_suite_results(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    view = SuiteView(results, tmp_path, dict)
+    view = SuiteView(results, tmp_path)
     marked = {}
     for unit in (Unit.SCALAR, Unit.PIXEL):
         table, alone = view.table(ROAR, unit), make_suite_table(results, "roar", unit, None)
@@ -140,7 +140,7 @@ def test_board_of_another_unit_has_marks_and_masks_of_its_unit(tmp_path):
 def test_downloaded_rows_of_two_units_name_their_unit(tmp_path):
     suite = replace(SUITE, blocks=tuple(Block(ROAR, MAIN, (0.9,), seeds=2, unit=unit) for unit in Unit))
     for results, units in ((make_suite_results(suite), {"scalar", "pixel"}), (make_suite_results(SUITE), None)):
-        view = SuiteView(results, tmp_path, dict)
+        view = SuiteView(results, tmp_path)
         site = Site({view.slug: view}, list_addresses({view.slug: view}))
         tables = view.tables if units else view.tables[:1]
         _add_download_files(site, view, "rows", tables)
@@ -152,7 +152,7 @@ def test_downloaded_rows_of_two_units_name_their_unit(tmp_path):
 def test_claims_are_tested_on_roar_in_its_own_unit(tmp_path):
     """Regression: the page tested the claims in the unit of the first board, here without any result of ROAR."""
     blocks = (Block(MATCHED, MAIN, (0.9,), seeds=2), Block(ROAR, MAIN, LEVELS, seeds=3, unit=Unit.PIXEL))
-    view = SuiteView(make_suite_results(replace(SUITE, blocks=blocks)), tmp_path, dict)
+    view = SuiteView(make_suite_results(replace(SUITE, blocks=blocks)), tmp_path)
     context = build_claims_context(Site({view.slug: view}), make_address("claims"))
     assert [title for title, _ in context["tables"]] == ["the paper’s Table 2", view.title]
 

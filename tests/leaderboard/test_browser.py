@@ -272,7 +272,7 @@ def folder(quick_folder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def app(folder):
     command = [sys.executable, "-m", "tests.helpers.older_suites", "leaderboard", "--store", str(folder)]
-    with run_server(command, cache=folder / "cache") as address:
+    with run_server(command) as address:
         yield address
 
 
@@ -328,7 +328,7 @@ def test_app_pages_are_accessible_and_fit(driver, app, asked):
 
 def test_app_does_not_execute_hostile_text(driver, tmp_path):
     harm = "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
-    with run_server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)], cache=tmp_path / "cache") as app:
+    with run_server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)]) as app:
         for page in ("board", "estimator", "suites", "claims", "compare"):
             load_page(driver, f"{app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
             wait_for(driver, lambda d: read_texts(d, "h1"))

@@ -79,7 +79,7 @@ def report(folder):
 
 
 def read_report(folder, suite):
-    html = render_report(SuiteView(load(folder, suite), folder, dict))
+    html = render_report(SuiteView(load(folder, suite), folder))
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
@@ -167,14 +167,14 @@ def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_netwo
     unscored = remove_rows(found, estimator=CLEAN)
     nothing = "No rank: no result yet of the untouched images at t = 0."
     for stored, name, said in ((found, "var-grad", missing), (unscored, "grad", nothing)):
-        board = SuiteView(stored, own_network_folder, dict).get_board(OWN_NETWORK)
+        board = SuiteView(stored, own_network_folder).get_board(OWN_NETWORK)
         assert board.rows_by_id[name].doubts[0].sentence == said
 
 
 def test_figures_name_the_controls_and_dash_random(folder, report):
     assert report.count("test accuracy, %. Grey: Random (dashed), Sobel edges.") == 2
     assert "Integrated Gradients from black · test accuracy" in report
-    table = SuiteView(load(folder, "quick-roar"), folder, dict).table(ROAR)
+    table = SuiteView(load(folder, "quick-roar"), folder).table(ROAR)
     figure = make_estimator_curves(table, "ig")
     svg = load_templates().get_template("curves.svg").render(f=figure)
     lines = ElementTree.fromstring(svg.strip()).iter("{http://www.w3.org/2000/svg}polyline")

@@ -115,7 +115,7 @@ def test_report_has_gains_of_table_and_methods_without_external_files(view):
     assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said
     assert said.count("fill mean") == said.count("0.5, 0.9") == 1, "each setting is named once"
     hostile = replace(view.results, title_parts=("<script>alert(1)</script>",))
-    assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
+    assert "<script" not in render_report(SuiteView(hostile, view.folder))
 
 
 def test_report_command_writes_file_and_refuses_to_overwrite(call, tmp_path):

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from leaderboard.first_page_cache import ShownStore
+from leaderboard.app import make_page
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
-from leaderboard.live_store import read_views
-from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
+from leaderboard.render import PAGES, export_site, list_addresses, render_message, render_page
+from leaderboard.serve_and_export import make_shown
+from leaderboard.stored_suites import SHOWN_VARIABLE, read_views
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite_changes import add_estimators_with_twins
@@ -163,7 +164,7 @@ def test_site_escapes_hostile_text(tmp_path, monkeypatch):
     assert "'=HYPERLINK(0)" in cells and not re.search(r"(^|,)=HYPER", cells, re.MULTILINE)
 
 
-def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, views, tmp_path):
+def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, views, tmp_path, monkeypatch):
     folder, out, empty = (tmp_path / name for name in ("store", "out", "empty"))
     make_store(folder, SUITES["planted"], images=20)
     before = (folder / DEFAULT_FILE).read_bytes()
@@ -177,8 +178,8 @@ def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, vie
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
     ResultsStore.open(make_default_url(empty)).close()
     assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
-    shown = ShownStore(make_default_url(empty), str(empty))
-    for html in ((empty / "site" / "index.html").read_text(), render_live_page(shown, {}).html):
+    monkeypatch.setenv(SHOWN_VARIABLE, json.dumps(make_shown(make_default_url(empty), empty)))
+    for html in ((empty / "site" / "index.html").read_text(), make_page({}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
 
 

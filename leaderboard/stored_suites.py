@@ -1,0 +1,107 @@
+"""Read the suites of a store that have results."""
+
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+from leaderboard.suite_view import SuiteView, Views, rank_by_headline
+from roarbench.analysis.collect_results import (
+    add_stability_ties_and_chance,
+    add_stored_estimators,
+    collect_results_of_all_versions,
+    drop_unrun_submissions,
+)
+from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_selection
+from roarbench.analysis.result_versions import list_image_sources
+from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.plan.protocols import MATCHED
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.store.results import ResultsStore
+from roarbench.store.user_files import read_suites
+
+SHOWN_VARIABLE = "ROARBENCH_BOARD"  # environment variable for the app's script: URL, folder and selection, as JSON
+# data set and explained network whose boards are shown, as for `analysis.load_results.matches_selection`; empty for all
+Selection = tuple[str, str]
+ALL: Selection = ("", "")
+
+
+def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
+    """Return the suites by slug, in the order of the pages; suites with rows come first.
+
+    Raises:
+        StoreError: The database cannot be read.
+    """
+    return collect_views(store, lambda suite: read_views_of_suite(store, suite, folder, selection))[0]
+
+
+def collect_views(
+    store: ResultsStore, read: Callable[[SuiteSpec], list[SuiteView]], first_page_only: bool = False
+) -> tuple[Views, bool]:
+    """Return the views that `read` returns for the suites of a store, as `read_views` does, and whether all were read.
+
+    With `first_page_only`, only the suites that the first page needs are read, because a visitor waits: the suite that
+    comes first and, if it has no ROAR, those on its data set and network, whose ROAR ranks its page shows.
+    """
+    possible, views = list_possible_suites(store), dict[SuiteSpec, list[SuiteView]]()
+    best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in possible}
+    wanted = sorted(possible, key=best.__getitem__)
+    for suite in wanted:
+        views[suite] = read(suite)
+        if first_page_only and any(_rank(view) == (False, best[suite]) for view in views[suite]):
+            # later suites cannot come first
+            near = [other for other in wanted if (other.dataset, other.model) == (suite.dataset, suite.model)]
+            views |= {other: read(other) for other in near if best[suite] and other not in views}
+            break
+    in_order = sorted(chain.from_iterable(views.get(suite, ()) for suite in possible), key=_rank)
+    for view in in_order:
+        view.beside[:] = in_order
+    return {view.slug: view for view in in_order}, len(views) == len(possible)
+
+
+def read_views_of_suite(
+    store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
+) -> list[SuiteView]:
+    return [
+        SuiteView(results, folder, store=store)
+        for results in read_all_results_of_suite(store, suite, folder, selection)
+    ]
+
+
+def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
+    """Return the suites of which a store may have results; newest versions come first, and users' suites last.
+
+    Suites of equal rank keep this order on the pages.
+    """
+    listed, there = list(SUITES), store.list_datasets_and_networks()
+    order = {
+        suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in SUITE_VERSIONS.values()
+    }
+    built_in = sorted(reversed(order), key=order.__getitem__)
+    all_suites = [*built_in, *reversed(read_suites(store.database))]
+    return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
+
+
+def _rank(view: SuiteView) -> tuple[bool, int]:
+    """Return the key by which suites are sorted: suites with rows come first, then the headline protocol decides."""
+    return not view.results.has_rows, rank_by_headline(view.results.suite, view.headline_protocol)
+
+
+def read_all_results_of_suite(
+    store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
+) -> list[SuiteResults]:
+    """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.
+
+    Results on different images or with different explained networks are separate; the suite's own results come first.
+    """
+    sources = list_image_sources(store, folder, suite.dataset)
+    versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
+    wanted = (results for results in versions if matches_selection(results, *selection, sources))
+    matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
+    newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
+    return [
+        keep_most_shared_levels(add_stability_ties_and_chance(results, folder))
+        for results in matching
+        if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
+    ]

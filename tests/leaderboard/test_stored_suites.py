@@ -1,0 +1,124 @@
+"""Views of the suites in a store, and their order."""
+
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.figures import make_estimator_curves
+from leaderboard.page.estimator import list_curves
+from leaderboard.stored_suites import collect_views, read_views, read_views_of_suite
+from roarbench.common.identity import make_json_record
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
+from roarbench.datasets.file_locations_and_downloads import make_source_identity
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.planned_runs import build_run
+from roarbench.plan.protocols import ROAR
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.user_files import LOCAL, ImageSource, hash_record_and_files, store_image_sources
+from tests.helpers.board_store import make_store, open_views, results
+from tests.helpers.older_suites import OLDER
+
+QUICK, PLANTED = OLDER["quick@1"], SUITES["planted"]
+
+
+def is_early(point):
+    return point.cell.t != 0.9
+
+
+def open_read_only(folder):
+    return ResultsStore.open(make_default_url(folder), read_only=True)
+
+
+@pytest.mark.slow
+def test_collect_views_for_first_page_reads_only_needed_suites(tmp_path):
+    """Views keep the order of the whole store."""
+    for suite in (PLANTED, QUICK):
+        make_store(tmp_path, suite, is_early, images=40)
+
+    def collect(first_page_only):
+        with open_read_only(tmp_path) as store:
+            views, all_read = collect_views(
+                store, lambda suite: read_views_of_suite(store, suite, tmp_path), first_page_only
+            )
+            return list(views), all_read
+
+    assert collect(True) == (["quick-v1"], False) and collect(False) == (["quick-v1", "planted-v1"], True)
+    make_store(tmp_path, OLDER["quick-matched@2"], is_early, images=40)
+    beside, all_read = collect(True)
+    assert beside[0].startswith("quick-matched") and "quick-v1" in beside, "its page shows ROAR ranks"
+    assert not all_read and "planted-v1" not in beside and collect(False)[0][0] == beside[0]
+
+
+@pytest.mark.slow
+def test_read_views_puts_newest_version_with_rows_first(tmp_path):
+    """Suites with untouched images alone come last, or vanish if a suite with rows explains the same networks."""
+    make_store(tmp_path, QUICK, lambda point: False)
+
+    def list_slugs():
+        with open_views(tmp_path) as found:
+            return list(found)
+
+    assert list_slugs() == []
+    second = OLDER["quick@2"]
+    make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
+    make_store(tmp_path, PLANTED, is_early, images=20)
+    assert list_slugs()[:2] == ["planted-v1", "quick-v6"]
+    make_store(tmp_path, SUITE_VERSIONS["quick", 6], is_early, images=20)
+    assert list_slugs() == ["quick-v6", "planted-v1"]
+    make_store(tmp_path, second, is_early, images=20)
+    make_store(tmp_path, QUICK, is_early, images=20)
+    assert list_slugs()[:3] == ["quick-v6", "quick-v2", "quick-v1"]
+
+
+def test_view_lists_suites_on_same_images_and_network(tmp_path):
+    for suite in (OLDER["quick-matched@2"], QUICK):
+        make_store(tmp_path, suite, images=60)
+    with open_views(tmp_path) as views:
+        matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
+        assert [view.slug for view in matched.suites_on_same_images_and_network] == ["quick-v1"]
+        assert matched.board.roar_source == "quick v1"
+        assert {row.roar for row in matched.board.rows} <= {*places, None}
+
+
+@pytest.mark.slow
+def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_path):
+    """The store has `quick` on its own images, on images of a folder, and with pretrained weights."""
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    (photos / "train.parquet").write_bytes(b"somebody's")
+    about, own = find_dataset(QUICK.dataset), PINNED_FINGERPRINTS[QUICK.dataset]
+    origin = hash_record_and_files(make_json_record(about), make_source_identity(about, photos))
+    other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
+    made = results(QUICK, 40)
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store_image_sources(store.database, [ImageSource(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
+        for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
+            store.add_results(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
+        store.add_results(results(PLANTED, 20, limit=40).values())
+
+    def read(data="", reference=""):
+        with open_read_only(tmp_path) as store:
+            return {slug: view.results for slug, view in read_views(store, tmp_path, (data, reference)).items()}
+
+    slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
+    found = read()
+    assert sorted(found) == ["planted-v1-small-40", *slugs] and next(iter(found)) == "quick-v1"
+    assert list(read("07e4")) == list(read(str(photos))) == slugs[1:2]
+    assert list(read("", weights[:10])) == slugs[2:] and not read("", "file@ffff")
+    for asked in ("--data /nowhere", "--data 07e4 --reference file@0a1b"):
+        answer = call("leaderboard", "--store", tmp_path, *asked.split(), "--export", out)
+        assert answer.code and not out.exists()
+        assert f"this store has no board for {asked.replace(' --ref', ' and --ref')}" in answer.err
+    assert call("leaderboard", "--store", tmp_path, "--data", "07e4", "--export", out).code == 0
+    assert "images of photos, 07e407e4" in (out / "index.html").read_text()
+    assert not (out / "board-quick-v1.html").exists()
+
+
+def test_curve_title_names_single_level_and_curves_are_unique(views):
+    view = views["quick-v1"]
+    drawn = make_estimator_curves(view.table(ROAR, levels=(0.9,)), "grad")
+    assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
+    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
+    once = list(list_curves([view], "grad"))
+    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
