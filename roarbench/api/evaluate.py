@@ -18,7 +18,7 @@ from torch import Tensor
 
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
-from roarbench.api.map_checks import CHOSEN_CLASS, is_class_chosen_by_number
+from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
@@ -191,8 +191,8 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
         with watch:
             return _compute_finite_maps(estimate, part._replace(targets=targets))
 
-    if is_class_chosen_by_number(make_maps, maps, part.model, part.images, part.targets):
-        warn_caller(f"an image's map by {submission.name} {CHOSEN_CLASS}")
+    if is_of_another_class(make_maps, maps, part.model, part.images, part.targets):
+        warn_caller(f"an image's map by {submission.name} {OTHER_CLASS}")
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from roarbench.api.call_guard import CallGuard
 from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
-from roarbench.api.map_checks import CHOSEN_CLASS, TRANSPOSED, are_transposed, is_class_chosen_by_number
+from roarbench.api.map_checks import OTHER_CLASS, TRANSPOSED, are_transposed, is_of_another_class
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.user_networks import expose_unwrapped_network, find_own_network
 from roarbench.common.device_settings import is_out_of_memory
@@ -263,8 +263,8 @@ class Explainers:
                 seen = f"depends on the image's place in its batch, or on an earlier batch of this size, {so}"
                 return f"{seen}; explain each image on its own, for the given target, and keep no maps"
         chosen = partial(make_maps, images, ids=seeds)
-        if is_class_chosen_by_number(chosen, maps, batch.model, images, targets):
-            return CHOSEN_CLASS
+        if is_of_another_class(chosen, maps, batch.model, images, targets):
+            return OTHER_CLASS
         return TRANSPOSED if are_transposed(lambda changed: make_maps(changed, targets), maps, images) else ""
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:

@@ -1,5 +1,6 @@
-"""Find functions whose maps are of a class that they choose themselves, or have their height and width exchanged."""
+"""Find functions whose maps are of another class than the target, or have their height and width exchanged."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,38 +11,65 @@ from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
-CHOSEN_CLASS = (
-    "is of a class that the function chooses by its number, such as 0 or a label that it kept, so the row is not about "
-    "the predicted class; explain the given targets"
+OTHER_CLASS = (
+    "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
+    "about the predicted class; explain the given targets"
 )
 TRANSPOSED = (
     "follows a change of the image's upper right corner in its lower left corner, and conversely; its height and width "
     "seem to be exchanged"
 )
+_CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 _FAR_MORE = 10  # no correct map of 2,940 had both ratios above it: 11 estimators, 14 networks
 
 
-def is_class_chosen_by_number(
+def is_of_another_class(
     make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor
 ) -> bool:
-    """Return whether a function explains a class of a fixed number, such as 0 or a label that it kept, not the target.
+    """Return whether a function explains another class than the target: a fixed one, a kept label, or the runner-up.
 
-    Such maps are the same for other targets, and others once the network's outputs are in another order. Functions that
-    find the predicted class themselves, or explain no class, are not meant. `maps` explain the images for the targets;
-    `make_maps(targets)` makes such maps, also within a context `watch`.
+    Functions that find the predicted class themselves, or explain no class, are not meant. `maps` explain the images
+    for the targets; `make_maps(targets)` makes such maps, also within a context `watch`.
     """
     with torch.no_grad():
-        classes = network(images.clone()).shape[1]
-    others = (targets + 1) % classes
-    if not are_equal_up_to_rounding(maps, make_maps(others)):
+        logits = network(images.clone())
+    others = (targets + 1) % logits.shape[1]
+    follows_targets = not are_equal_up_to_rounding(maps, make_maps(others))
+    if not follows_targets and _is_chosen_by_number(make_maps, maps, network, others):
+        return True
+    # class 0 is far below the others for a function that follows targets, so that it has no share in their softmax;
+    # for another function it is predicted, with a probability that float32 still tells from 1
+    offset = (10 + math.log(logits.shape[1])) * (-1 if follows_targets else 1)
+    scale = max(float(logits.max() - logits.min()), 1e-3)
+
+    def make_changed(change: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+        def change_logits(logits: Tensor) -> Tensor:
+            own, rest = change(*(logits / scale).tensor_split([1], 1))
+            return torch.cat([own + offset, rest], 1)
+
+        made = make_maps(torch.zeros_like(targets), watch=_change_logits(network, change_logits))
+        return made.double().flatten(1)
+
+    plain = make_changed(lambda own, rest: (own, rest))
+    spread = (plain - plain.mean(1, keepdim=True)).norm(dim=1)
+    of_others = make_changed(lambda own, rest: (own, -rest.roll(1, 1)))
+    changed = (plain - of_others).norm(dim=1) > _CHANGED * spread
+    if not changed.any():
         return False
-    reordered = make_maps(others, watch=_change_logits(network, _move_to_next_class))
+    of_constant = make_changed(lambda own, rest: (0 * own, rest))
+    kept = (plain - of_constant).norm(dim=1) < _KEPT * spread
+    return bool((changed & kept).any())
+
+
+def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, targets: Tensor) -> bool:
+    """Return whether maps that ignore targets are others once the network's outputs are in another order."""
+    reordered = make_maps(targets, watch=_change_logits(network, _move_to_next_class))
     if are_equal_up_to_rounding(maps, reordered):
         return False
     # a function that takes the predicted class's row of the last layer's weights, as CAM does, or weights all rows by
     # their probabilities, takes the next row twice
     changes = (_raise_and_move, _raise_next_class)
-    return not are_equal_up_to_rounding(*(make_maps(others, watch=_change_logits(network, each)) for each in changes))
+    return not are_equal_up_to_rounding(*(make_maps(targets, watch=_change_logits(network, each)) for each in changes))
 
 
 def _move_to_next_class(logits: Tensor) -> Tensor:

@@ -404,22 +404,24 @@ def use_logits_of_object(model, images, targets):
     return torch.autograd.grad(model(images).logits[:, 1].sum(), images)[0]
 
 
-CLASS_BY_NUMBER = {
+OTHER_CLASSES = {
     "class 0": lambda m, x, t: compute_gradient(m, x, 0 * t),
     "sorted labels": lambda m, x, t: compute_gradient(m, x, torch.ones(24, dtype=torch.long)[: len(x)]),
     "first call": OfFirstCall(),
+    "runner-up": lambda m, x, t: compute_gradient(m, x, m(x).argsort(1)[:, -2]),
+    "next class": lambda m, x, t: compute_gradient(m, x, (t + 1) % 2),
 }
 
 
-@pytest.mark.parametrize("kind", CLASS_BY_NUMBER)
+@pytest.mark.parametrize("kind", OTHER_CLASSES)
 def test_maps_of_a_class_that_is_not_the_target_cause_a_warning(networks, kind):
-    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
-        rb.own_network_gain(networks, IMAGES, {"mine": CLASS_BY_NUMBER[kind]})
+    with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
+        rb.own_network_gain(networks, IMAGES, {"mine": OTHER_CLASSES[kind]})
 
 
 def test_maps_of_another_class_of_a_network_with_logits_object_cause_a_warning(networks):
     wrapped = [WithChangedOutput(network, lambda y: SimpleNamespace(logits=y)) for network in networks]
-    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
+    with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
         rb.own_network_gain(wrapped, IMAGES, {"mine": use_logits_of_object})
 
 
@@ -430,7 +432,7 @@ def test_evaluate_warns_of_maps_of_a_class_that_is_not_the_target(tmp_path, monk
 
     monkeypatch.setattr("roarbench.api.evaluate._Evaluation.evaluate_all", lambda *rest: None)
     suite = rb.load_suite("digits", tmp_path)
-    with pytest.warns(UserWarning, match="map by mine is of a class that the function chooses by its number"):
+    with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
         rb.evaluate(suite, {"mine": mine}, quiet=True)
 
 
