@@ -15,7 +15,6 @@ from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
-from roarbench.datasets.file_names import describe_names
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import LabelledImages, is_left_out
@@ -91,9 +90,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     if not choice.train:
         for doubt in search.doubts:
             warn(f"warning: {doubt}")
-        unused = (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels))
-        classified = choice.labels.labels if choice.labels else {path for path in paths if plan.find_class(path)}
-        for line in (*unused, *describe_names([*classified])):
+        for line in (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels)):
             warn(line)
     for line in describe_unread_archives(root):
         warn(line)

@@ -19,8 +19,10 @@ from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.datasets.catalogue import FOLDERS
+from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
+from roarbench.datasets.table_columns import describe_alike_classes
 from roarbench.datasets.user_images import UserImages, sample_images
 
 _MAX_LISTED, _FIRST, _LAST = 24, 12, 6  # of more classes than 24, the first 12 and the last 6 are listed
@@ -64,6 +66,13 @@ def describe_images(images: UserImages) -> Iterator[str]:
     with convert_read_errors(images.record.folder, "run again when no program changes it", DataError):
         yield list_class_counts(images)
         yield from images.notes
+        from_folders = images.record.own == FOLDERS and not images.record.label_files
+        yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
+        if images.record.own == FOLDERS and not images.record.test_only:
+            yield from describe_series(images)
+        if images.record.own == FOLDERS and images.record.share:
+            yield from describe_names([path for split in Split for path in images.list_paths(split)])
+        yield from describe_class_lists(Path(images.record.folder), images.classes)
         yield from describe_odd_class_folders(images)
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)

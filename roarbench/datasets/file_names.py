@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from roarbench.common.enums import Split
 from roarbench.common.text import list_some
 from roarbench.datasets.image_folders import is_test_name, is_train_name
-from roarbench.datasets.select_images import Labels
 from roarbench.datasets.table_columns import GROUP_WORDS, describe_group
+from roarbench.datasets.user_images import UserImages
 
 _NEARLY_ALL, _MANY = 0.9, 0.1  # shares of the images whose names are no accident
 _NUMBERED_GROUP = re.compile(rf"(?<![a-z])({GROUP_WORDS})[_ -]?[a-z]?\d+", re.IGNORECASE)  # `patient_12`
@@ -47,11 +46,11 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
         yield f"{seen}; if they show the same, keep all in one split, because test images are drawn one by one"
 
 
-def describe_class_lists(folders: Iterable[Path], classes: Sequence[str]) -> Iterator[str]:
+def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
     """Yield a line for each list of classes beside class folders that lacks some, or has another order."""
-    files = [file for folder in dict.fromkeys(folders) for file in sorted(folder.iterdir()) if file.is_file()]
+    files = [*sorted(folder.glob("*.*")), *sorted(folder.parent.glob("*.*"))]
     for file in files if not all(map(str.isdecimal, classes)) else ():
-        is_list = _CLASS_LIST.fullmatch(file.name) and file.stat().st_size < _MAX_BYTES
+        is_list = _CLASS_LIST.fullmatch(file.name) and file.is_file() and file.stat().st_size < _MAX_BYTES
         text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace")) if is_list else ""
         pattern = r'(\d+)?[ \t",:[]*(?<!\w){}(?!\w)[ \t",:]*(\d+)?'  # its number may stand before or behind a class
         entries = {name: [*re.finditer(pattern.format(re.escape(name)), text)] for name in classes}
@@ -66,34 +65,33 @@ def describe_class_lists(folders: Iterable[Path], classes: Sequence[str]) -> Ite
             yield f"{seen}; a network trained in that order needs labels that are numbers, and classes = {len(classes)}"
 
 
-def describe_series(splits: Mapping[Split, tuple[Sequence[str], Labels]], drawn: bool) -> Iterator[str]:
-    """Yield a warning if both splits have, or may draw, images of a class whose names begin alike, up to a number."""
+def describe_series(images: UserImages) -> Iterator[str]:
+    """Yield a warning if both splits have images of a class whose names begin alike, up to a number."""
+    drawn = bool(images.record.share)
     train, test = (
-        [(label, _ROBOFLOW.sub(" 0 ", path).rpartition(".")[0]) for path, label in zip(*part, strict=True)]
-        for part in splits.values()
+        [*zip(raw.labels.tolist(), images.list_paths(split), strict=True)] for split, raw in images.splits.items()
     )
     for level in range(_LEVELS):
-        series = Counter((label, _cut_behind_number(name, level)) for label, name in train)
+        series = Counter((label, _cut_behind_number(path, level)) for label, path in train + (test if drawn else []))
         several = sum(size for size in series.values() if size > 1)
-        if several < _NEARLY_ALL * len(train) or any(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
+        if several < _NEARLY_ALL * series.total() or any(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
             continue
         if len(series) < _FEWEST_SERIES * len({label for label, _ in series}):
             continue
-        shared = [start for label, name in test if (label, (start := _cut_behind_number(name, level))) in series]
-        seen = f"the names of {len(shared)} of {len(test)} test images begin as those of training images"
-        if drawn:
-            seen = f"test images are drawn one by one, but the names of all {len(train)} have {len(series)} beginnings"
+        shared = [start for label, path in test if (label, (start := _cut_behind_number(path, level))) in series]
         if 2 * len(shared) >= len(test) and not (drawn and _NUMBERED_GROUP.search(shared[0])):
+            seen = f"the names of {len(shared)} of {len(test)} test images begin as those of training images of a class"
             remedy = "if images of one beginning show the same, such as a video or a slide, keep them in one split"
-            yield f"warning: {seen}, such as '{shared[0]}'; {remedy}"
+            yield f"warning: {images.record.name}: {seen}, such as '{shared[0]}'; {remedy}"
         return
 
 
-def _cut_behind_number(name: str, level: int) -> str:
-    """Return the start of a file's name up to a number; the whole path if it has fewer numbers before its end."""
-    stem = name.rpartition("/")[2]
+def _cut_behind_number(path: str, level: int) -> str:
+    """Return the start of a file's name up to a number; the path if the name has fewer numbers before its end."""
+    whole = _ROBOFLOW.sub(" 0 ", path).rpartition(".")[0]
+    stem = whole.rpartition("/")[2]
     ends = [found.end() for found in _NUMBER.finditer(stem)]
-    return stem[: ends[level]] if level < len(ends) else name
+    return stem[: ends[level]] if level < len(ends) else whole
 
 
 def _find_origin(name: str, known: set[str]) -> str:

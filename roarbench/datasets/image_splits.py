@@ -1,7 +1,7 @@
 """List the images of each split of a data set in folders, with their classes from folders or label files."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -46,11 +46,12 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     columns = LabelColumns(record.path_column, record.label_column, record.split_column)
     known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
     contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
-    notes = [_describe_gaps(list(contents.values()), known), _describe_unused_splits(record, every_path, known)]
+    notes = [_describe_gaps(list(contents.values()), known, () if record.split_column else every_path)]
+    notes.append(_describe_unused_splits(record, every_path, known))
     paths = image_folders.list_image_paths(folder) if record.left_out else ()
     parts = "/".join({part for path in paths for part in path.split("/")})
     if unmatched := [repr(pattern) for pattern in record.left_out if not is_left_out(parts, (pattern,))]:
-        notes.append(f"warning: leave_out: no image or folder of images is named like {list_some(unmatched)}")
+        notes.append(f"warning: leave_out: no image or folder of images is named {list_some(unmatched)} (case counts)")
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
         seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
@@ -149,19 +150,18 @@ def _refuse_empty_class_folder(record: DatasetRecord, parent: Path, names: set[s
             raise DataError(f'{seen}; {expected}; if it is no class, {remedy}, or write leave_out = ["{name}"]')
 
 
-def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None) -> str:
-    """Return a line about images without a class and names without an image; empty if there are none."""
+def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None, paths: Iterable[str]) -> str:
+    """Return a line about images without a class or split, and names without an image; empty if there are none."""
     several = known.several if known else {}
     above = {path for content in contents if not content.from_files for path in content.left_out}
     without = {path for content in contents if content.from_files for path in content.left_out}
     with_several = [several[path] for path in without if path in several]
-    used = {path for content in contents for path in content.class_of}
-    unused = known.labels.keys() - used if known and not known.columns.split else ()
+    unused = set(paths) - above - without - {path for content in contents for path in content.class_of}
     missing = list(dict.fromkeys([*(known.missing if known else ()), *(n for c in contents for n in c.missing)]))
     counted = (
         (len(above), "image", " above the class folders", sorted(above)),
         (len(without) - len(with_several), "image", " without a label", sorted(without - set(several))),
-        (len(unused), "image", " with a label in neither split", sorted(unused)),
+        (len(unused), "image", " in neither split", sorted(unused)),
         (len(missing), "name", " in the label files without an image", missing),
         (len(with_several), "image", " with several labels", sorted(with_several)),
     )

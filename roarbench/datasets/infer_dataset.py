@@ -32,7 +32,6 @@ from roarbench.datasets.decode_image import (
     round_up_depth,
 )
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
-from roarbench.datasets.file_names import describe_class_lists, describe_series
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
@@ -49,7 +48,6 @@ from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_for
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     add_counts_of_table,
-    list_stored_images,
     open_undecoded_splits,
     read_stored_images,
 )
@@ -194,13 +192,8 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     """Add the layout of image files to the record."""
     layout = choose_layout(folder, warn)
     record = replace(record, own=FOLDERS, **layout.fields)
-    given, folder = folder, Path(record.folder)
-    listed = list_images_and_class_names(record, folder)
-    remedy = "spell them alike" if record.label_files else "merge their folders"
-    alike = table_columns.describe_alike_classes(listed.classes, remedy)
-    series = describe_series(listed.splits, bool(record.share))
-    lists = describe_class_lists((given, layout.root, folder), listed.classes)
-    for line in (*layout.describe_groups(listed, folder), *series, *alike, *lists):
+    folder = Path(record.folder)
+    for line in layout.describe_groups(list_images_and_class_names(record, folder), folder):
         warn(line)
     foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
     if foreign:
@@ -286,8 +279,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
-    alike = table_columns.describe_alike_classes(list_stored_images(record).classes, "spell them alike")
-    for line in (*describe_other_columns(files[train], files[test] if not share else [], label), *alike):
+    for line in describe_other_columns(files[train], files[test] if not share else [], label):
         warn(line)
     return record
 

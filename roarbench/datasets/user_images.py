@@ -54,6 +54,12 @@ class UserImages:
             row -= group.rows
         return f"row {raw.rows[position]} of '{self.record.split_names[split]}'"
 
+    def list_paths(self, split: Split) -> list[str]:
+        """Return the path of each image of a split, relative to the folder that its group is in."""
+        raw = self.splits[split]
+        paths = [path for group in raw.groups if isinstance(group, FileGroup) for path in group.files]
+        return [paths[row] for row in raw.rows.tolist()]
+
     def read(self, split: Split, positions: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return the stored bytes of the images at these positions of a split, which are ascending."""
         rows = self.splits[split].rows[np.asarray(positions, np.int64)]

@@ -104,7 +104,7 @@ def test_checked_and_decoded_images_of_a_suite_file_are_described(call, tmp_path
     (tmp_path / "pictures" / "red" / "x.png").write_bytes((tmp_path / "pictures" / "blue" / "00.png").read_bytes())
     listed, decoded = call("suites", path).err, call("run", "--suite", path, "--store", tmp_path / "store").err
     for said in (listed, decoded):
-        assert "warning: leave_out: no image or folder of images is named like 'Masks'" in said
+        assert "warning: leave_out: no image or folder of images is named 'Masks' (case counts)" in said
     assert "3 classes  training      test" in listed
 
 

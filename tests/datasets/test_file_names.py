@@ -1,12 +1,19 @@
 """Warnings of names of images that give splits or belong together, of lists of classes, and of archives."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from roarbench.common.enums import Split
+from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
 from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
+from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.undecoded_splits import RawSplit
 from roarbench.datasets.unsupported_files import describe_unread_archives
+from roarbench.datasets.user_images import UserImages
 from tests.helpers.image_files import png
 
 
@@ -55,6 +62,17 @@ def test_images_whose_names_end_like_others_are_named(change):
     assert said.startswith("warning: 40 of 80 images are named like others")
 
 
+def make_images(train, test, share):
+    """User's images at these paths, whose classes are folders; with a share, both splits are drawn from the paths."""
+    record = replace(make_user_dataset_record("pets", channels=3, size=8), own=FOLDERS, share=share)
+    splits = {}
+    for split, paths in zip(Split, (train, test), strict=True):
+        labels = np.array(["cat/" in path for path in paths]).astype(int)
+        rows = np.flatnonzero((np.arange(len(paths)) % 3 == 2) == (split is Split.TEST) if share else labels >= 0)
+        splits[split] = RawSplit(labels[rows], rows, (FileGroup(Path(), tuple(paths)),))
+    return UserImages(record, ("dog", "cat"), splits, ())
+
+
 @pytest.mark.parametrize(
     ("pattern", "beginning"),
     [
@@ -71,21 +89,18 @@ def test_images_whose_names_end_like_others_are_named(change):
 )
 def test_names_that_begin_alike_are_named(pattern, beginning):
     paths = name_images(pattern)
-    labels = np.array([path.count("cat") for path in paths])
-    (drawn,) = list(describe_series(dict.fromkeys(Split, (paths, labels)), drawn=True)) or [""]
-    given = {split: ([*paths[n::3], *paths[(n + 1) % 3 :: 3]], np.zeros(27)) for n, split in enumerate(Split)}
-    assert ("the names of all 40 have 20 beginnings" in drawn) == bool(beginning)
-    assert f"such as '{beginning}" in drawn or not beginning
-    apart = {split: ([path for path in paths if path in part[0]][:20], labels[:20]) for split, part in given.items()}
-    assert bool(list(describe_series(apart, drawn=False))) <= bool(beginning)
+    said = "".join(describe_series(make_images(paths, paths, 0.3)))
+    assert ("the names of 13 of 13 test images begin as those of training images" in said) == bool(beginning)
+    assert f"such as '{beginning}" in said or not beginning
 
 
-def test_names_in_given_splits_that_begin_alike_are_named():
-    train, test = ([f"{split}/cat/p{n // 3}_{n}_{split}.png" for n in range(30)] for split in Split)
-    (said,) = describe_series({Split.TRAIN: (train, np.zeros(30)), Split.TEST: (test, np.zeros(30))}, drawn=False)
-    assert "the names of 30 of 30 test images begin as those of training images, such as 'p0'" in said
-    other = [path.replace("/p", "/q") for path in test]
-    assert not [*describe_series({Split.TRAIN: (train, np.zeros(30)), Split.TEST: (other, np.zeros(30))}, drawn=False)]
+@pytest.mark.parametrize(("name", "warned"), [("p{pair}_{n}", True), ("{n}", False), ("{n}_{n}", False)])
+def test_names_in_given_splits_that_begin_alike_are_named(name, warned):
+    train = name_images(f"train/{{kind}}/{name}.png")
+    test = [path.replace("train", "test") for path in train]
+    said = "".join(describe_series(make_images(train, test, 0)))
+    assert ("the names of 40 of 40 test images begin as those of training images" in said) == warned
+    assert not [*describe_series(make_images(train, [path.replace("/p", "/q") for path in test], 0))]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +119,7 @@ def test_names_in_given_splits_that_begin_alike_are_named():
 )
 def test_lists_of_classes_that_differ_from_folders_are_named(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
-    said = "\n".join(describe_class_lists([tmp_path, tmp_path], ["cat", "dog", "owl"]))
+    said = "\n".join(describe_class_lists(tmp_path, ["cat", "dog", "owl"]))
     assert words in said and bool(words) == bool(said)
 
 

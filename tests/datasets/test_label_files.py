@@ -430,7 +430,7 @@ def test_labelled_images_of_a_third_split_are_counted(tmp_path):
         (tmp_path / split / "labels.csv").rename(tmp_path / split / "metadata.csv")
     said = []
     infer_dataset(tmp_path, said.append)
-    assert "left out: 20 images with a label in neither split (such as 'validation/0.png')" in said
+    assert "left out: 20 images in neither split (such as 'validation/0.png')" in said
 
 
 def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
