@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "breaks"
 _LIBRARIES = (
     "torch", "numpy", "scipy.stats", "scipy.ndimage", "sqlalchemy", "pyarrow.parquet",
-    "PIL.Image", "matplotlib.pyplot", "captum.attr", "typer.testing", "rich.table", "pytest", "psycopg",
+    "PIL.Image", "matplotlib.pyplot", "captum.attr", "click.testing", "rich.table", "pytest", "psycopg",
 )  # fmt: skip
 _TESTS = "not (postgres or browser or soak)"  # pytest's selection, without tests that start a server
 _MOST = 120.0  # maximum seconds of the tests of one fault

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import typer
 from release import list_git_files
 
 import roarbench
@@ -92,11 +91,9 @@ def make_index_page(folder: str, title: str) -> str:
 
 
 def make_commands_page() -> str:
-    group = typer.main.get_command(app)
     parts = ["# Commands\n\nExit codes: 0 success, 1 a run failed, 2 wrong input.\n"]
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
-        options = ((param.opts, param) for param in command.params if getattr(param, "help", None))
-        rows = [f"| `{', '.join(names)}` | {format_table_cell(param.help)} |" for names, param in options]
+    for name, command in app.commands.items():
+        rows = [f"| `{', '.join(one.opts)}` | {format_table_cell(one.help)} |" for one in command.params if one.help]
         table = ["| option | |", "|---|---|", *rows, ""] if rows else []
         parts += [f"## {name}\n", f"{command.help}\n", *table, f"{command.epilog}\n"]
     return "\n".join(parts)

@@ -8,14 +8,13 @@ import re
 import shlex
 
 import pytest
-import typer.main
-from typer._click.exceptions import MissingParameter, NoArgsIsHelpError
+from click.exceptions import MissingParameter, NoArgsIsHelpError
 
 from roarbench.cli.main import app
 from tests.helpers.processes import ROOT
 
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "submissions/README.md", "results/README.md")
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = app.commands
 READING = {"table", "compare", "diagnose", "status", "runs", "claims", "suites", "estimators"}
 PUBLISHED = {"quick", "quick@6", "quick-matched"}
 EXAMPLE = re.compile(r"[A-Z]{3,}|\bNAME\b|\bDIR\b|\bKEY\b|my[-_.]|…|1a2b3c4d")

@@ -4,7 +4,6 @@ import inspect
 import re
 
 import pytest
-import typer
 
 import roarbench
 from roarbench.cli.main import app
@@ -25,7 +24,7 @@ TERMS = {term.strip("*"): (names, avoided) for term, _, names, avoided in CELLS}
 @pytest.fixture(scope="module")
 def public():
     """All public names: of Python, the command line, values and parameters."""
-    commands = typer.main.get_command(app).commands
+    commands = app.commands
     options = {name for command in commands.values() for param in command.params for name in param.opts}
     functions = [getattr(roarbench, name) for name in roarbench.__all__]
     arguments = {name for each in functions if inspect.isfunction(each) for name in inspect.signature(each).parameters}

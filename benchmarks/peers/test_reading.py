@@ -48,7 +48,7 @@ _TASKS = {
     "rb.load_all_results()": (10, "import roarbench; roarbench.load_all_results()", (), "pandas, pyarrow.parquet"),
     "roarbench table": (
         *(1.5, _COMMAND, ("table", "--suite", "quick@7", "--store", "{folder}/{checkout}")),
-        "numpy, pydantic.types, rich.console, sqlalchemy.dialects.sqlite, typer",
+        "click, numpy, rich.console, sqlalchemy.dialects.sqlite",
     ),
     "first page": (2, _PAGE, ("{folder}/demo",), "jinja2, numpy, sqlalchemy.dialects.sqlite"),
 }

@@ -62,9 +62,7 @@ def new_suite(
     network: Annotated[
         str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
     ] = "",
-    paper: Annotated[
-        bool, declare_option("The paper's experiment: 18 estimators, five levels, ROAR and KAR.", flags="--paper")
-    ] = False,
+    paper: Annotated[bool, declare_option("The paper's experiment: 18 estimators, five levels, ROAR and KAR.")] = False,
 ) -> None:
     """Write a commented TOML suite for your own images or table into this folder.
 
@@ -123,9 +121,7 @@ def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z
 
 def validate(
     file: Annotated[Path, declare_argument("The submission, one Python file; or FILE(samples=50).")],
-    explain: Annotated[
-        bool, declare_option("Show the traceback if the submission is refused.", flags="--explain")
-    ] = False,
+    explain: Annotated[bool, declare_option("Show the traceback if the submission is refused.")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; draw maps, and show the cost of running it in the suite quick."""
     from roarbench.execution.submission_intake import check_submission

@@ -4,6 +4,7 @@ Each command imports its own dependencies. So `--help` and typos are answered at
 `doctor` import torch.
 """
 
+import os
 import shlex
 import signal
 import sys
@@ -12,93 +13,79 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
-from typer.exceptions import TyperException
+import click
 
 from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
-from roarbench.cli.options import app, expand_option_records
-from roarbench.cli.suggested_commands import append_proposed_command, find_commands, find_program_name
+from roarbench.cli.options import PanelGroup, app, make_command
+from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
-_PANELS: dict[str, dict[Callable[..., None], str]] = {  # arguments of an example by command, in the order of the help
+_PANELS: dict[str, dict[Callable[..., int | None], str]] = {  # examples of commands in the order of the help
     "Start": {
-        commands_without_store.new_submission: "my-estimator",
-        commands_without_store.validate: "my_estimator.py",
-        run.run: "--suite quick --estimators grad,sgsq-grad`; the paper's figure: `roarbench run --suite quick-roar",
-        show_results.plot: "--suite quick-roar -o roar.png",
-        show_results.leaderboard: "--store store` or `roarbench leaderboard --export site",
+        commands_without_store.new_submission: "new-submission my-estimator",
+        commands_without_store.validate: "validate my_estimator.py",
+        run.run: "run --suite quick --estimators grad,sgsq-grad`; "
+        "the paper's figure: `roarbench run --suite quick-roar",
+        show_results.plot: "plot --suite quick-roar -o roar.png",
+        show_results.leaderboard: "leaderboard --store store` or `roarbench leaderboard --export site",
     },
     "Run": {
-        run.plan: "--suite imagenette64",
-        commands_without_store.new_suite: "photos",
-        stored_runs.retry: "--suite quick --estimators sgsq-grad",
-        run.replicate: "--suite quick",
-        commands_without_store.toy: "-o toy.png",
+        run.plan: "plan --suite imagenette64",
+        commands_without_store.new_suite: "new-suite photos",
+        stored_runs.retry: "retry --suite quick --estimators sgsq-grad",
+        run.replicate: "replicate --suite quick",
+        commands_without_store.toy: "toy -o toy.png",
     },
     "Look": {
-        show_results.table: "--suite quick --protocol roar --format markdown",
-        show_results.compare: "grad sgsq-grad --suite quick --protocol roar",
-        show_results.diagnose: "--suite quick",
-        show_results.claims: "--suite quick",
-        show_results.report: "--suite quick-matched -o report.html",
+        show_results.table: "table --suite quick --protocol roar --format markdown",
+        show_results.compare: "compare grad sgsq-grad --suite quick --protocol roar",
+        show_results.diagnose: "diagnose --suite quick",
+        show_results.claims: "claims --suite quick",
+        show_results.report: "report --suite quick-matched -o report.html",
     },
     "Share": {
-        shared_results.submit: "my-estimator@1a2b3c4d --suite quick-matched --results results --about lab",
-        stored_runs.reproduce: "1a2b3c4d",
-        shared_results.export_: "results.parquet",
-        shared_results.import_: "results.parquet",
+        shared_results.submit: "submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab",
+        stored_runs.reproduce: "reproduce 1a2b3c4d",
+        shared_results.export_: "export results.parquet",
+        shared_results.import_: "import results.parquet",
     },
     "Inspect": {
-        stored_runs.status: "--suite quick --format json",
-        stored_runs.runs: "--suite quick --estimators sgsq-grad`, `roarbench runs 1a2b3c4d",
-        commands_without_store.suites: "",
-        commands_without_store.estimators: "",
-        commands_without_store.doctor: "",
+        stored_runs.status: "status --suite quick --format json",
+        stored_runs.runs: "runs --suite quick --estimators sgsq-grad`, `roarbench runs 1a2b3c4d",
+        commands_without_store.suites: "suites",
+        commands_without_store.estimators: "estimators",
+        commands_without_store.doctor: "doctor",
     },
 }
 for _panel, _examples in _PANELS.items():
-    for _command, _arguments in _examples.items():
-        _name = _command.__name__.rstrip("_").replace("_", "-")
-        _epilog = f"Example: `{f'roarbench {_name} {_arguments}'.rstrip()}`"
-        _add = app.command(_name, epilog=_epilog, rich_help_panel=_panel)
-        _called = redirect_prints_to_stderr()(expand_option_records(_command))
-        _add(pause_garbage_collection()(_called) if _panel == "Look" else _called)  # without training, a short process
-
-
-app.add_typer(shared_results.results, name="results", rich_help_panel="Share")
-
-
-def _print_version(requested: bool) -> None:
-    if requested:
-        from importlib.metadata import version
-
-        print(f"roarbench {version('roarbench')}")
-        raise typer.Exit
-
-
-@app.callback()
-def handle_program_options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Handle options before the command."""
-
+    for _function, _example in _examples.items():
+        _called = redirect_prints_to_stderr()(_function)
+        _called = pause_garbage_collection()(_called) if _panel == "Look" else _called  # without training, brief
+        app.add_to_panel(_panel, make_command(_called, _example))
+_about = "Check a folder of published results, or describe a change to it."
+_results = PanelGroup("results", _about, "Example: `roarbench results check results`")
+for _function in (shared_results.check, shared_results.comment):
+    _example = f"results {_function.__name__} results --before main/results"
+    _results.add_to_panel("Commands", make_command(_function, _example))
+app.add_to_panel("Share", _results)
+click.version_option(package_name="roarbench", message="%(package)s %(version)s")(app)
 
 _LONGEST = 400  # letters of a word in an error message
-_INTERRUPTED, _TERMINATED = 130, 128 + signal.SIGTERM  # typer exits with the first code after Ctrl-C
+_INTERRUPTED, _TERMINATED = 130, 128 + signal.SIGTERM
 
 
 def main() -> NoReturn:
     """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a wrong call, 130 or 143 if interrupted."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
     tolerate_output_errors()
+    if os.environ.get("_ROARBENCH_COMPLETE"):  # a shell asks for completions
+        app.main(prog_name="roarbench")
     code = _run_command_line()
     if code in (_INTERRUPTED, _TERMINATED):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C would end Python's clean-up with a traceback
@@ -113,21 +100,25 @@ def _run_command_line() -> int:
     code = 2
     try:
         _refuse_unusable_arguments(sys.argv[1:])
-        code = find_commands()(prog_name="roarbench", standalone_mode=False) or 0
+        with app.make_context("roarbench", sys.argv[1:]) as context:  # `app.main` prints an empty line after Ctrl-C
+            code = app.invoke(context) or 0
         sys.stdout.flush()
+    except click.exceptions.Exit as end:  # after --help and --version
+        code = end.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_text:
+        with suppress(OSError):
+            print(help_text)
     except (CallerError, RunError) as error:
         _print_error(append_proposed_command(error))
         code = 1 if isinstance(error, RunError) else 2
-    except TyperException as error:
-        if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
-            context = getattr(error, "ctx", None)
-            words = context.command_path.split()[1:] if context else []
-            _print_error(f"{seen} ({shlex.join([find_program_name(), *words, '--help'])})")
+    except click.UsageError as error:
+        words = error.ctx.command_path.split()[1:] if error.ctx else []
+        _print_error(f"{error.format_message()} ({shlex.join([find_program_name(), *words, '--help'])})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
         code = _TERMINATED if stop.code == _TERMINATED else 1
-        if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called sys.exit
+        if code == 1:  # a library has called sys.exit
             _print_error(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader has closed the pipe

@@ -1,13 +1,12 @@
-"""Options that several commands share, records of options, and the decorator that expands these records."""
+"""Options that several commands share, records of options, and commands made from functions with such options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-import typer
+import click
 
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
@@ -20,33 +19,64 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.submission_intake import SubmissionMode
 
-app = typer.Typer(  # `main` adds the commands
-    name="roarbench",
-    help="Test feature-importance estimators: remove the features that they rank first, retrain, measure accuracy.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
+_HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
+
+
+class PanelGroup(click.Group):
+    """A group whose help lists the commands of each panel in the order of their addition."""
+
+    def __init__(self, name: str, help: str, epilog: str) -> None:
+        super().__init__(name, help=help, epilog=epilog, context_settings=_HELP_FLAGS)
+        self.panels: dict[str, list[click.Command]] = {}
+
+    def add_to_panel(self, panel: str, command: click.Command) -> None:
+        """Add a command as the last of its panel."""
+        self.add_command(command)
+        self.panels.setdefault(panel, []).append(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the panels, with the first paragraph of each command's help."""
+        width = max(map(len, self.commands))
+        for panel, commands in self.panels.items():
+            with formatter.section(panel):
+                formatter.write_dl([(f"{one.name:{width}}", str(one.help).partition("\n\n")[0]) for one in commands])
+
+
+app = PanelGroup(  # `main` adds the commands
+    "roarbench",
+    "Test feature-importance estimators: remove the features that they rank first, retrain, measure accuracy.",
+    'Completion in bash: `eval "$(_ROARBENCH_COMPLETE=bash_source roarbench)"`',
 )
 _MOST_SEEDS = FIRST_REFERENCE_SEED  # larger seeds belong to references and redrawn rankings
 
 
-def declare_option(help: str, metavar: str = "", displayed_default: str = "", flags: str = "", **more: Any) -> Any:
-    """Declare an option: its help text, displayed placeholder and default, and flags that differ from its name."""
-    return typer.Option(
-        *flags.split(), help=help, metavar=metavar or None, show_default=displayed_default or True, **more
-    )
+def declare_option(
+    help: str, metavar: str = "", displayed_default: str = "", flags: str = "", most: int = 0, **more: Any
+) -> Any:
+    """Declare an option: its help text, displayed placeholder and default, other flags than its name, and maximum."""
+    if most:
+        more["type"] = click.IntRange(1, most)
+        more["type"].name = "integer"  # in messages, instead of "integer range"
+
+    def make_option(name: str, **typed: Any) -> click.Option:
+        names = [name, *(flags.split() or [f"--{name.replace('_', '-')}"])]
+        typed |= {"show_default": displayed_default or typed.get("default") != "", "show_envvar": True}
+        return click.Option(names, help=help, metavar=metavar or None, **{**typed, **more})
+
+    return make_option
 
 
 def declare_argument(help: str, metavar: str = "", displayed_default: str = "") -> Any:
-    return typer.Argument(help=help, metavar=metavar or None, show_default=displayed_default or True)
+    """Declare an argument: its help text, displayed placeholder and default."""
+    shown = f"{help}  [default: ({displayed_default})]" if displayed_default else help
+    return lambda name, **typed: click.Argument([name], help=shown, metavar=metavar or None, **typed)
 
 
 STORE = find_default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # upper limit for all machines; `run` has a lower limit for this machine
-TableFormat = Literal["text", "json", "csv", "markdown"]
-ReportFormat = Literal["text", "json"]
+TableFormat = Annotated[Literal["text", "json", "csv", "markdown"], declare_option("")]
+ReportFormat = Annotated[Literal["text", "json"], declare_option("")]
 SuiteName = Annotated[
     str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE")
 ]
@@ -58,7 +88,7 @@ StoreDir = Annotated[
 ]
 
 
-def _read_database(context: typer.Context, url: str) -> str:
+def _read_database(context: click.Context, option: click.Parameter, url: str) -> str:
     """Return the URL of the call, or else of ROARBENCH_DB, which belongs to the default store; another store has none.
 
     An option of the call is processed before all options that the call lacks, so a store of the call is known here.
@@ -75,18 +105,10 @@ Db = Annotated[
         callback=_read_database,
     ),
 ]
-Limit = Annotated[
-    int | None,
-    declare_option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES),
-]
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
-Rows = Annotated[list[str] | None, declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
+Rows = Annotated[tuple[str, ...], declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
 Fill = Annotated[
     str, declare_option("Fill value of removed features, such as linear (ROAD's) or black.", "NAME", "the suite's own")
-]
-UnitName = Annotated[
-    Unit | None,
-    declare_option("Unit of a feature: one number, or all channels of a pixel.", displayed_default="the suite's own"),
 ]
 Trust = Annotated[
     bool,
@@ -105,35 +127,44 @@ Workers = Annotated[
     declare_option(
         "Number of processes; by default one per GPU, or eight for small images; without GPUs one per core.",
         "N",
-        min=1,
-        max=_MOST_WORKERS,
+        most=_MOST_WORKERS,
     ),
 ]
 
 
-def expand_option_records(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command whose options are a function's parameters; each dataclass parameter is replaced by its fields.
+def make_command(function: Callable[..., int | None], example: str) -> click.Command:
+    """Make a command from a function that returns an exit code or None; the function's parameters are the options.
 
-    Options keep the order of the parameters, and the fields of a dataclass keep their order.
+    Each dataclass parameter is replaced by its fields. Parameters and fields keep their order.
     """
     parameters = signature(function).parameters
-    records: dict[str, Any] = {
-        name: parameter.annotation for name, parameter in parameters.items() if is_dataclass(parameter.annotation)
-    }
+    records: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
     fields = {name: signature(record).parameters for name, record in records.items()}
-    options: list[Parameter] = []
-    for name, parameter in parameters.items():
-        options += fields[name].values() if name in fields else [parameter]
-    options = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    made = [_make_option(each) for name, one in parameters.items() for each in fields.get(name, {name: one}).values()]
 
-    @wraps(function)
-    def command(**values: Any) -> None:
+    def call(**values: Any) -> int | None:
         filled = {name: record(**{key: values.pop(key) for key in fields[name]}) for name, record in records.items()}
-        function(**values, **filled)
+        return function(**values, **filled)
 
-    command.__signature__ = Signature(options)  # type: ignore[attr-defined]  # typer reads the signature
-    command.__annotations__ = {option.name: option.annotation for option in options}
-    return command
+    name = function.__name__.rstrip("_").replace("_", "-")
+    return click.Command(name, _HELP_FLAGS, call, made, getdoc(function), epilog=f"Example: `roarbench {example}`")
+
+
+def _make_option(parameter: Parameter) -> click.Parameter:
+    """Make the option or argument that a parameter declares; its annotation gives the type."""
+    kind, *_, declared = get_args(parameter.annotation)
+    typed = {"required": True} if parameter.default is Parameter.empty else {"default": parameter.default}
+    if type(None) in get_args(kind):
+        kind = get_args(kind)[0]
+    if get_origin(kind) is tuple:
+        kind, typed["multiple"] = get_args(kind)[0], True
+    typed |= {"is_flag": True} if kind is bool else {}
+    if kind is Path:
+        kind = click.Path(path_type=Path)
+    elif get_origin(kind) is Literal:
+        kind = click.Choice(get_args(kind))
+    option: click.Parameter = declared(parameter.name, type=kind, **typed)
+    return option
 
 
 @dataclass(frozen=True)
@@ -142,17 +173,16 @@ class SuiteOptions:
 
     suite: SuiteName
     estimators: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         declare_option(
             "Use only these of `roarbench estimators` and the controls; 'var-grad(noise=0.05)' sets a parameter.",
             "A,B",
             "all",
         ),
-    ] = None
+    ] = ()
     protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
     seeds: Annotated[
-        int | None,
-        declare_option("Training runs per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS),
+        int | None, declare_option("Training runs per cell; the suite's number by default.", "N", most=_MOST_SEEDS)
     ] = None
 
 
@@ -161,7 +191,7 @@ class BoardOptions:
     """Options that select a suite's table and rows."""
 
     seeds: ClassVar[None] = None
-    estimators: Rows = None
+    estimators: Rows = ()
     protocol: Annotated[
         str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results")
     ] = ""
@@ -173,7 +203,10 @@ class ResultsOptions:
 
     store: StoreDir = STORE
     db: Db = ""
-    limit: Limit = None
+    limit: Annotated[
+        int | None,
+        declare_option("Use only this many images of each split.", "N", flags="--max-images", most=_MOST_IMAGES),
+    ] = None
     data: Annotated[
         Path | None,
         declare_option(
@@ -183,15 +216,23 @@ class ResultsOptions:
         ),
     ] = None
     reference: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         declare_option(
             "Use results for maps of these weights (a file, or the name in table titles). Repeatable.",
             "FILE|NAME",
             "the suite's own",
         ),
-    ] = None
+    ] = ()
     fill: Fill = ""
-    unit: UnitName = None
+    unit: Annotated[
+        Unit | None,
+        declare_option(
+            "Unit of a feature: one number, or all channels of a pixel.",
+            displayed_default="the suite's own",
+            type=click.Choice([*map(str, Unit)]),
+            callback=lambda context, option, name: name and Unit(name),
+        ),
+    ] = None
 
     def load(self, suite: str, selected: SuiteOptions | BoardOptions = BoardOptions()) -> "Suite":
         """Load the suite of this name with the settings of the command."""
@@ -202,11 +243,11 @@ class ResultsOptions:
             self.db,
             self.limit,
             str(self.data or ""),
-            tuple(filter(None, self.reference or ())),
+            self.reference,
             getattr(self, "trust_network", ""),  # of commands that run
             self.fill,
             self.unit,
-            tuple(selected.estimators) if selected.estimators else None,
+            selected.estimators or None,
             selected.protocol,
             selected.seeds,
         )
@@ -219,13 +260,13 @@ class WorkOptions(ResultsOptions):
 
     data: Data = None
     reference: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         declare_option(
             "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
             "FILE|NAME",
             "trained by the suite's recipe",
         ),
-    ] = None
+    ] = ()
     trust_network: TrustNetwork = ""
     workers: Workers = None
 
@@ -245,10 +286,7 @@ class EngineOptions:
     ] = ""
     check_files: Annotated[
         bool,
-        declare_option(
-            "Verify full checksums of large files before the run, even of files that were verified before.",
-            flags="--check-files",
-        ),
+        declare_option("Verify full checksums of large files before the run, even of files that were verified before."),
     ] = False
 
     def __post_init__(self) -> None:
@@ -261,9 +299,9 @@ class SubmissionOptions:
     """Options on submitted estimators."""
 
     submission: Annotated[
-        list[Path] | None,
+        tuple[Path, ...],
         declare_option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
-    ] = None
+    ] = ()
     trust: Trust = False
     device: Annotated[
         Literal["cpu", "cuda"],

@@ -5,8 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from roarbench.cli.options import (
     EngineOptions,
     ReportFormat,
@@ -44,7 +42,7 @@ def run(
     ] = None,
     submitted: SubmissionOptions,
     format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
-) -> None:
+) -> int:
     """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
     suite = work.load(options.suite, options)
     part = suite.select_part()
@@ -72,8 +70,7 @@ def run(
     _print_tables(suite, part, format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _print_next_commands(finished, f"{suite.name}.png", advice)
-    if finished.failed:
-        raise typer.Exit(1)
+    return int(bool(finished.failed))
 
 
 def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
@@ -222,9 +219,9 @@ def replicate(
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    replication: Annotated[int, declare_option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
+    replication: Annotated[int, declare_option("Number of the replication.", "N", most=_MOST_REPLICATIONS)] = 1,
     format: ReportFormat = "text",
-) -> None:
+) -> int:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 
     The command first completes the suite itself if it is unfinished. The exit code is 1 if a verdict is contradicted:
@@ -249,8 +246,7 @@ def replicate(
     if uncompared := list_uncompared_protocols(replications, part):
         command = propose_command("replicate", "--protocol", uncompared[0])
         err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{command}`", soft_wrap=True)
-    if any(replication.opposed for replication in replications.values() if replication):
-        raise typer.Exit(1)
+    return int(any(replication.opposed for replication in replications.values() if replication))
 
 
 def _run_suite_and_replication(

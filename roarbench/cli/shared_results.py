@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from roarbench.api.suites import print_store_if_default
 from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, declare_argument, declare_option
 from roarbench.cli.terminal import err, out
@@ -25,11 +23,6 @@ if TYPE_CHECKING:
 _MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
 Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
 Before = Annotated[Path | None, declare_option("The folder before the change, whose rows must be unchanged.", "FOLDER")]
-results = typer.Typer(
-    help="Check a folder of published results, or describe a change to it.",
-    epilog="Example: `roarbench results check results`",
-    no_args_is_help=True,
-)
 
 
 def export_(
@@ -129,7 +122,6 @@ def _describe_conflict(conflict: "Conflict") -> str:
     return f"{named}: {counts}, {differ}"
 
 
-@results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, results and duplicates.
 
@@ -154,7 +146,6 @@ def check(folder: Folder, before: Before = None) -> None:
         )
 
 
-@results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
     """Print a Markdown comment on a pull request: its new rows and the boards with them."""
     from roarbench.report.row_pull_request import format_pull_request_comment
@@ -168,7 +159,7 @@ def submit(
     row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
     folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
     about: Annotated[str, declare_option("One line on who computed the results.", "TEXT")],
-    write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
+    write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:

@@ -31,7 +31,7 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    notes: Annotated[bool, declare_option("Print all notes below the table.", flags="--notes")] = False,
+    notes: Annotated[bool, declare_option("Print all notes below the table.")] = False,
     format: TableFormat = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
@@ -196,23 +196,20 @@ def report(
     err.print(f"written: {out_file}", soft_wrap=True)
 
 
-_Shown = Annotated[
-    str,
-    declare_option(
-        "Show only boards for images in this folder, or for images whose fingerprint begins with these digits.",
-        "DIR",
-        "all",
-    ),
-]
-
-
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
-    data: _Shown = "",
+    data: Annotated[
+        str,
+        declare_option(
+            "Show only boards for images in this folder, or for images whose fingerprint begins with these digits.",
+            "DIR",
+            "all",
+        ),
+    ] = "",
     reference: Annotated[str, declare_option("Show only boards for maps of these weights.", "FILE|NAME", "all")] = "",
     export: Annotated[Path | None, declare_option("Write static pages into this folder.", "DIR")] = None,
-    port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", "N", min=1, max=65535)] = 8501,
+    port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", "N", most=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.serve_and_export import export_site, serve_app

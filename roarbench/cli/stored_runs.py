@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from roarbench.cli.options import (
     STORE,
     Data,
@@ -59,7 +57,7 @@ def runs(
     ] = "",
     *,
     suite: Annotated[str, declare_option("List the runs of this suite with key and state.", "NAME|FILE", "none")] = "",
-    estimators: Rows = None,
+    estimators: Rows = (),
     archive: Annotated[
         str,
         declare_option(
@@ -110,9 +108,9 @@ def _archive_runs(run_or_row: str, reason: str, source: ResultsOptions) -> None:
 
 
 def _load_results_and_run_records(
-    command: str, loaded: "Suite", results: "ResultsStore", estimators: list[str] | None
+    command: str, loaded: "Suite", results: "ResultsStore", estimators: tuple[str, ...]
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
-    """Return a suite's results and these estimators' run records (None: all); raise CallerError for unknown images."""
+    """Return a suite's results and these estimators' run records, or all; raise CallerError for unknown images."""
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.status import list_run_records
 
@@ -125,7 +123,7 @@ def _load_results_and_run_records(
     return suite_results, [record for record in records if not chosen or record["estimator"] in chosen]
 
 
-def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
+def retry(*, suite: SuiteName, estimators: Rows = (), source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_store_for_writing
@@ -147,21 +145,20 @@ def reproduce(
     data: Data = None,
     workers: Workers = None,
     reference: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         declare_option("Weights that were explained or scored, if they came from a file. Repeatable.", "FILE", "none"),
-    ] = None,
+    ] = (),
     trust: Trust = False,
     trust_network: TrustNetwork = "",
-) -> None:
+) -> int:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
     from roarbench.execution.worker_counts import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
 
-    settings = Settings(store, db, None, str(data or ""), tuple(reference or ()), trust_network)
+    settings = Settings(store, db, None, str(data or ""), reference, trust_network)
     with open_store_for_writing(store, db) as results:
         outcome = reproduction.reproduce(key, settings, results, err, choose_worker_count(workers), trust)
     out.print(outcome.format_report(), soft_wrap=True)
-    if outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE):
-        raise typer.Exit(1)
+    return int(outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE))

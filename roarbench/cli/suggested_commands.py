@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typer.main import get_command
-
 from roarbench.cli.options import app
 from roarbench.common.errors import Hint, RoarbenchError
 from roarbench.plan.settings import find_default_database, find_default_store
@@ -26,15 +24,11 @@ _STORE_OPTIONS = ("--store", "--db")
 _SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
 
 
-find_commands = cache(lambda: get_command(app))  # at the first call, `main` has added all commands
-
-
 @cache
 def list_accepted_suite_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
-    commands = getattr(find_commands(), "commands", {})
-    flags = {flag for parameter in commands[command].params for flag in parameter.opts} if command in commands else ()
-    return [option for option in (*_SUITE_OPTIONS, "-o") if option in flags]
+    parameters = app.commands[command].params if command in app.commands else ()
+    return [option for option in (*_SUITE_OPTIONS, "-o") if any(option in one.opts for one in parameters)]
 
 
 def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE_OPTIONS) -> str:

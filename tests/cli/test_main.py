@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-import typer
 
 from roarbench.analysis.load_results import load_from_open_store
 from roarbench.api import suites
@@ -32,7 +31,7 @@ from tests.helpers.command_line import PART, RUNS, SMALL, read_files, read_refus
 from tests.helpers.processes import ROOT, read_results
 from toy import linear
 
-COMMANDS = typer.main.get_command(main.app).commands
+COMMANDS = main.app.commands
 TITLE = "planted v1 (small version: 8 images per split)"
 
 
@@ -237,7 +236,7 @@ def test_help_lists_every_command(call):
     answer = call("--help")
     assert answer.code == 0
     assert call("-h") == answer and call("table", "-h") == call("table", "--help")
-    assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
+    assert all(re.search(rf"^  {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
     bare = call()
     assert (bare.code, bare.err, "Usage: roarbench" in bare.out) == (2, "", True)
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
