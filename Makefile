@@ -53,7 +53,9 @@ check: install-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# the old commit of benchmarks/peers/test_reading.py uses typer
 benchmark: install-test
+	$(BIN)/pip install -qq --no-compile -c constraints.txt typer==0.29.1
 	$(BIN)/python -m pytest benchmarks/peers --benchmark-only
 
 # the documentation, into build/site

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, get_origin
@@ -150,6 +151,7 @@ def make_command(function: Callable[..., int | None], example: str) -> click.Com
     return click.Command(name, _HELP_FLAGS, call, made, getdoc(function), epilog=f"Example: `roarbench {example}`")
 
 
+@cache  # commands share options
 def _make_option(parameter: Parameter) -> click.Parameter:
     """Make the option or argument that a parameter declares; its annotation gives the type."""
     kind, *_, declared = get_args(parameter.annotation)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
     from roarbench.submissions.submission_file import Submission
 
-_MOST_REPLICATIONS = 1000
-
 
 def run(
     *,
@@ -179,9 +177,7 @@ def plan(
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[
-        bool, declare_option("Time each part on this machine (takes seconds).", flags="--measure")
-    ] = False,
+    measure: Annotated[bool, declare_option("Time each part on this machine (takes seconds).")] = False,
     format: ReportFormat = "text",
 ) -> None:
     """Show the missing runs of a suite and their cost: time, disk and memory."""
@@ -209,7 +205,7 @@ def plan(
     suite_results = load_results_reused_by_run(part, suite.settings, decoded)
     lacking, _ = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     say = partial(err.print, soft_wrap=True)
-    rates = measure_rates_of_this_machine(suite_results.suite, lacking, say, codes) if measured else None
+    rates = measure_rates_of_this_machine(suite_results.suite, lacking, say, codes) if measure else None
     forecast = make_plan(suite_results, lacking, workers, rates)
     print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))
 
@@ -219,7 +215,7 @@ def replicate(
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    replication: Annotated[int, declare_option("Number of the replication.", "N", most=_MOST_REPLICATIONS)] = 1,
+    replication: Annotated[int, declare_option("Number of the replication.", "N", most=1000)] = 1,
     format: ReportFormat = "text",
 ) -> int:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.

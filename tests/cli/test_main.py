@@ -18,7 +18,7 @@ from roarbench.cli import main
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _warn_of_missing_compiler
 from roarbench.common import device_settings
-from roarbench.common.enums import ScoredNetwork
+from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, training_and_scoring
@@ -244,6 +244,27 @@ def test_help_lists_every_command(call):
     suites, estimators = call("suites").out, call("estimators").out
     assert all(f"{suite.title}\n" in suites for suite in SUITES.values())
     assert all(f" {name} " in estimators for name in ESTIMATORS) and "VarGrad" in estimators
+
+
+def test_options_have_types_of_their_annotations(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
+    words = "--suite quick --submission a.py --submission b.py --unit pixel --max-images 8 --with quantus --check-files"
+    params = COMMANDS["run"].make_context("run", words.split()).params
+    assert params["submission"] == (Path("a.py"), Path("b.py")) and params["unit"] is Unit.PIXEL
+    assert (params["limit"], params["metrics"], params["check_files"], params["trust"]) == (8, "quantus", True, False)
+    assert (params["store"], params["db"], params["data"], params["reference"]) == (tmp_path, "", None, ())
+
+
+def test_shell_completes_commands_options_and_choices(call, monkeypatch):
+    monkeypatch.setenv("_ROARBENCH_COMPLETE", "bash_complete")
+    for words, expected in (
+        ("ta", "plain,table\n"),
+        ("table --fo", "plain,--format\n"),
+        ("run --engine r", "plain,ray\n"),
+    ):
+        monkeypatch.setenv("COMP_WORDS", f"roarbench {words}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+        assert call() == (0, expected, "")
 
 
 @pytest.mark.slow
