@@ -79,10 +79,6 @@ class BoardRow:
     beating: ControlComparison | None
     # reason why the row has no rank, followed by reasons to doubt the row, in a fixed order of kinds
     doubts: tuple[Doubt, ...] = ()
-    roar: RankInterval | None = None  # rank under ROAR; None if unknown
-    # ids of rows whose order with this row is significant and opposite here and under ROAR
-    reversed_by: tuple[str, ...] = ()
-    seconds: float | None = None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
     verdict_class: str = UNJUDGED  # `BEATS` means that the row beats what it is compared with, or explains its network
     verdict_text: str = ""  # with `unfinished` if missing runs can change the verdict
@@ -152,15 +148,6 @@ def make_gain_axis(gains: Iterable[Estimate]) -> Axis:
     return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
-def make_cost_axis(seconds: list[float]) -> Axis | None:
-    """Return a logarithmic scale for these numbers, with ticks at powers of ten; None if there are no numbers."""
-    if not seconds:
-        return None
-    low, high = floor(log10(min(seconds))), ceil(log10(max(seconds)))
-    low, high = (low - 1, high) if low == high else (low, high)
-    return Axis(0.8 * 10.0**low, 1.25 * 10.0**high, tuple(10.0**n for n in range(low, high + 1)), log=True)
-
-
 def make_pass_axis(passes: list[float]) -> Axis:
     """Return a logarithmic scale for these numbers of passes, with ticks at powers of four times two."""
     low, high = min(passes), max(passes)
@@ -187,8 +174,6 @@ class BoardContents:
     rows: tuple[BoardRow, ...]  # rows by value, the best first and rows without a value last
     best_control: BoardRow | None  # control with the largest gain; None under own-network gain and without one
     axis: Axis
-    cost_axis: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
-    roar_source: str  # title of the suite whose ROAR ranks the board shows; empty if it shows none
     has_gains: bool  # whether rows have gains and ranks; rows of mask-only networks have accuracies instead
 
     @property

@@ -1,7 +1,6 @@
 """Build the contents of a board from a table of a suite."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection
 
 from leaderboard.board_contents import (
     BEATS,
@@ -11,7 +10,6 @@ from leaderboard.board_contents import (
     BoardRow,
     classify_verdict,
     find_kinds,
-    make_cost_axis,
     make_gain_axis,
 )
 from leaderboard.headline import add_missing_runs_to_headline, write_beats_controls_headline, write_own_network_headline
@@ -26,32 +24,13 @@ from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
-def make_board_contents(
-    table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
-) -> BoardContents:
-    """Build a board of a suite.
-
-    Args:
-        table: The table that the board shows.
-        roar: A ROAR table whose ranks the board shows, too; None for no ROAR ranks.
-        seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
-    """
+def make_board_contents(table: SuiteTable) -> BoardContents:
+    """Build a board of a suite from the table that the board shows."""
     board, protocol, results = table.board, table.board.protocol, table.suite_results
-    ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     more = list_texts_beside_gain(list_columns(table))
-    rows = tuple(
-        replace(
-            _make_row(table, row),
-            roar=roar_ranks.get(row.estimator),
-            reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
-            seconds=(seconds or {}).get(row.estimator),
-            more=more.get(row.estimator, ()),
-        )
-        for row in table.rows
-    )
+    rows = tuple(_make_row(table, row, more.get(row.estimator, ())) for row in table.rows)
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
@@ -77,13 +56,11 @@ def make_board_contents(
         if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs
         else None,
         axis=make_gain_axis(row.value for row in rows),
-        cost_axis=make_cost_axis([row.seconds for row in rows if row.seconds]),
-        roar_source=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         has_gains=table.has_gains_and_ranks,
     )
 
 
-def _make_row(table: SuiteTable, row: Row) -> BoardRow:
+def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     name, protocol, results = row.estimator, table.board.protocol, table.suite_results
     estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     control = estimator.has_control_verdict
@@ -109,11 +86,8 @@ def _make_row(table: SuiteTable, row: Row) -> BoardRow:
         added=name in results.suite.added,
         started=bool(row.seeds) or name in table.estimators_with_results,
         unfinished=unfinished,
+        more=more,
     )
-
-
-def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
-    return {row.estimator: row.place for row in table.rows if row.place}
 
 
 def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:

@@ -1,21 +1,15 @@
-"""Prepare or draw the figures of pages: an estimator's curves, a board's curves, scatter plot and preview picture."""
+"""Prepare the figures of pages: an estimator's curves and a board's scatter plots."""
 
-import io
-import warnings
-from textwrap import wrap
 from typing import NamedTuple
 
 from leaderboard.board_contents import (
-    BEATS,
-    BELOW,
     Axis,
-    BoardContents,
     make_gain_axis,
     make_linear_axis,
     make_pass_axis,
 )
 from leaderboard.combined_board import CombinedBoard
-from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
+from roarbench.common.text import capitalize, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import (
     find_display_name,
     find_estimator_or_placeholder,
@@ -27,13 +21,6 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import Estimate
 
-_PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
-# the preview picture: its size in pixels (Open Graph), the number of its rows, colours, and positions in pixels
-_CARD_SIZE, _CARD_ROWS = (1200, 630), 7
-_INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
-_COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
-_LEFT, _RIGHT, _TOP, _ROW_HEIGHT = 420, 1140, 300, 44
-_REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters that the font lacks
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.9, 13.0  # width of a letter and height of a line in labels
@@ -89,73 +76,26 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
     )
 
 
-def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
-    """Draw the curves of all rows as WebP, with a panel per base estimator."""
-    from PIL import Image
-
-    from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
-
-    file = io.BytesIO()
-    with curve_panels.use_own_settings(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box in place of a character that it lacks
-        curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
-    picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()
-    picture.thumbnail(_PANELS_SIZE)  # the long name of a submission may make the figure larger
-    picture.save(encoded, "WEBP", quality=60)
-    return encoded.getvalue()
-
-
-def draw_preview_card(board: BoardContents, heading: str) -> bytes:
-    """Draw the preview picture of a board as PNG: the heading, and the first rows as dots with intervals."""
-    from PIL import Image, ImageDraw, ImageFont
-
-    picture = Image.new("RGB", _CARD_SIZE, "white")
-    draw = ImageDraw.Draw(picture)
-
-    def write(position: tuple[int, int], text: str, colour: str, size: int) -> None:
-        draw.text(position, text.translate(_REPLACED_CHARACTERS), colour, ImageFont.load_default(size))
-
-    def to_x(value: float) -> int:
-        return round(_LEFT + (_RIGHT - _LEFT) * board.axis.to_percent(value) / 100)
-
-    write((60, 40), "roarbench", _DIM, 34)
-    for number, line in enumerate(wrap(heading, 46)[:3]):
-        write((60, 94 + 58 * number), line, _INK, 48)
-    draw.line((to_x(0), _TOP, to_x(0), _TOP + _ROW_HEIGHT * _CARD_ROWS), _GREY, 2)
-    for number, row in enumerate(board.rows[:_CARD_ROWS]):
-        y, colour = _TOP + _ROW_HEIGHT * number + _ROW_HEIGHT // 2, _COLOURS.get(row.colour_class, _GREY)
-        write((60, y - 14), row.name[:26], _DIM if row.control else _INK, 24)
-        value, low, high = row.value
-        if low is not None and high is not None:
-            draw.line((to_x(low), y, to_x(high), y), colour, 8)
-        if value is not None:
-            draw.regular_polygon((to_x(value), y, 10), 4 if row.control else 30, 45 * row.control, colour)
-    file = io.BytesIO()
-    picture.quantize(32).save(file, "PNG", optimize=True)
-    return file.getvalue()
-
-
 class Dot(NamedTuple):
-    """A dot of a plot: a row with two numbers, and its label's left and lower end in the plot's units."""
+    """A dot of the plot: a row with two numbers, and its label's left and lower end in the plot's units."""
 
     id: str  # the label, which is shorter than the name
     control: bool
-    x: Estimate  # ROAR gain, or number of passes
-    y: Estimate  # own-network gain
+    passes: float
+    gain: Estimate  # own-network gain
     label: tuple[float, float] | None = None  # None if there is no free place
     phone_label: tuple[float, float] | None = None  # the same for the larger letters on a phone
 
 
 class Scatter(NamedTuple):
-    """The scatter plot: the label of the horizontal axis, the dots, both scales, and a description in words."""
+    """The plot of own-network gain against passes: the dots, both scales, and a description in words."""
 
-    x_label: str
     dots: list[Dot]
-    x_axis: Axis  # of ROAR gains, or of passes
-    y_axis: Axis
+    x_axis: Axis  # of passes
+    y_axis: Axis  # of gains
     description: str
-    removal_text: str  # sentence on the levels and the order of removal of both gains
-    missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
+    removal_text: str  # sentence on the levels and the order of removal
+    missing: str  # sentence on rows with an unknown number of passes; empty without any
     frontier: tuple[tuple[float, float], ...] = ()  # passes and own-network gain of the blind searches, by passes
 
     @property
@@ -164,37 +104,12 @@ class Scatter(NamedTuple):
         return " ".join(f"{self.to_x(passes)},{self.to_y(gain)}" for passes, gain in self.frontier)
 
     def to_x(self, value: float) -> float:
-        """Return the horizontal position of a ROAR gain, or of a number of passes."""
+        """Return the horizontal position of a number of passes."""
         return round(_PLOT_WIDTH * self.x_axis.to_percent(value) / 100, 1)
 
     def to_y(self, value: float) -> float:
         """Return the vertical position of an own-network gain."""
         return round(_PLOT_HEIGHT * (1 - self.y_axis.to_percent(value) / 100), 1)
-
-
-def make_scatter(board: CombinedBoard) -> Scatter | None:
-    """Build the plot of a board; None if no row has both gains."""
-    retrained, (roar, own) = board.boards[0], (each.started_rows for each in board.boards[:2])
-    dots = list[Dot]()
-    for row in board.rows:
-        one, other = roar.get(row.id), own.get(row.id)
-        if one and other and None not in (one.value.value, other.value.value):
-            dots.append(Dot(row.id, row.control, one.value, other.value))
-    if not dots:
-        return None
-    values = "; ".join(f"{dot.id} {format_interval(dot.x)} and {format_interval(dot.y)}" for dot in dots)
-    missing = len(board.rows) - len(dots)
-    plot = Scatter(
-        capitalize(retrained.gain_with_levels),
-        dots,
-        make_gain_axis(dot.x for dot in dots),
-        make_gain_axis(dot.y for dot in dots),
-        f"{capitalize(retrained.gain_with_levels)} and own-network gain in points: {values}.",
-        f"{'; '.join(f'{capitalize(each.gain)}: {each.removal_text}' for each in board.boards[:2])}.",
-        f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
-        * (missing > 0),
-    )
-    return _add_labels(plot)
 
 
 def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
@@ -203,19 +118,17 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     rows = [row for row in own.rows if row.passes and row.value.value is not None]
     if len(rows) < 2:
         return None
-    dots = [Dot(format_id_with_samples(row.id), row.control, Estimate(row.passes), row.value) for row in rows]
-    values = "; ".join(f"{dot.id} {dot.x.value:g} and {format_interval(dot.y)}" for dot in dots)
+    dots = [Dot(format_id_with_samples(row.id), row.control, row.passes or 0.0, row.value) for row in rows]
+    values = "; ".join(f"{dot.id} {dot.passes:g} and {format_interval(dot.gain)}" for dot in dots)
     searches = sorted(
-        (dot.x.value or 0.0, dot.y.value or 0.0)
+        (dot.passes, _get_own_gain(dot))
         for dot in dots
         if (search := find_search(dot.id)) and search.order is OWN_NETWORK.order
     )
-    costs = [dot.x.value for dot in dots if dot.x.value is not None]
     plot = Scatter(
-        "passes for an image",
         dots,
-        make_pass_axis(costs),
-        make_gain_axis(dot.y for dot in dots),
+        make_pass_axis([dot.passes for dot in dots]),
+        make_gain_axis(dot.gain for dot in dots),
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(own.gain)}: {own.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
@@ -232,12 +145,12 @@ def _add_labels(plot: Scatter) -> Scatter:
 
 
 def _get_own_gain(dot: Dot) -> float:
-    return dot.y.value or 0.0
+    return dot.gain.value or 0.0
 
 
 def _place_labels(plot: Scatter, size: float) -> dict[str, tuple[float, float] | None]:
     """Place each label, with letters of this size, beside its dot where it covers no dot and no other label."""
-    places = {dot.id: (plot.to_x(dot.x.value or 0.0), plot.to_y(dot.y.value or 0.0)) for dot in plot.dots}
+    places = {dot.id: (plot.to_x(dot.passes), plot.to_y(_get_own_gain(dot))) for dot in plot.dots}
     taken = [(x - 5, y, 10.0) for x, y in places.values()]  # left end, middle and width
     labels = dict[str, tuple[float, float] | None]()
     for dot in sorted(plot.dots, key=_get_own_gain, reverse=True):

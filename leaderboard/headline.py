@@ -16,7 +16,7 @@ BLURRED = "random-blurred"
 
 
 def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, one_network: bool = False) -> str:
-    """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
+    """Describe how many estimators are shown to beat every control.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
     suite. It names the protocol if another one has the opposite order.
@@ -40,7 +40,6 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
         f"Added rows that beat every control: {_join_names(added)}." if added else "",
-        _describe_roar_best_not_winning(estimators, winners),
     )
     return " ".join(filter(None, sentences))
 
@@ -111,17 +110,3 @@ def _select_own_estimators(rows: Sequence[BoardRow]) -> list[BoardRow]:
 
 def _join_names(rows: Sequence[BoardRow]) -> str:
     return join_with_and(f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
-
-
-def _describe_roar_best_not_winning(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
-    """State that no row with ROAR's best rank beats every control.
-
-    The result is empty if such a row beats every control, if no row does, or if all rows have the same rank.
-    """
-    ranks = {row.id: row.roar.low for row in estimators if row.roar and row.roar.low is not None}
-    first = [row for row in estimators if row.id in ranks and ranks[row.id] == min(ranks.values())]
-    if not winners or not first or len(first) == len(ranks) or any(row in winners for row in first):
-        return ""
-    if len(first) > 3:
-        return f"None of ROAR’s best {len(first)} is among them."
-    return f"ROAR’s best, {_join_names(first)}, {'is' if len(first) == 1 else 'are'} not among them."

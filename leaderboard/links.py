@@ -36,7 +36,7 @@ class Site:
     """The links between the pages of some suites, and the `files` that the pages show or offer, by name.
 
     On an exported site, links lead to the files of the `known` pages; the first page is the index. In the running app
-    (`live`), links are queries, which may choose any level and any pair of rows; pictures are inlined, and other files
+    (`live`), links are queries, which may choose any pair of rows; pictures are inlined, and other files
     have buttons for the download.
     """
 

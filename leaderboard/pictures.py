@@ -55,7 +55,6 @@ class Pictures:
     side: int  # pixels per side of a picture
     rows: Sequence[str]  # estimators that have a sheet
     damaged: tuple[str, ...]  # estimators whose rankings cannot be read
-    seconds: Mapping[str, float]  # from an estimator to its CPU seconds for the maps of 1,000 images
     # function from an estimator to its sheet as WebP, cached; for the empty name, the sheet shows the images themselves
     sheet: Callable[[str], bytes]
 
@@ -73,10 +72,10 @@ def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
 
 def save_pictures(pictures: Pictures, path: Path) -> None:
     """Save pictures to a file, which a store without images and rankings can use."""
-    about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
+    about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(path, "w") as file:
-        file.writestr("about.json", json.dumps(about | {"seconds": dict(pictures.seconds)}))
+        file.writestr("about.json", json.dumps(about))
         for at, name in enumerate(("", *pictures.rows)):
             file.writestr(f"{at}.webp", pictures.sheet(name))
 
@@ -84,6 +83,7 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
 def _read_pictures_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
         about = json.loads(file.read("about.json"))
+    about.pop("seconds", None)  # in files of older versions
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
 
     def sheet(name: str) -> bytes:
@@ -106,10 +106,7 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
         if chosen.protocol.scores_all_network_pairs
         else {}
     )
-    counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
-    times = {name: rankings.seconds for name, rankings in ranked.items()}
-    seconds = {name: 1000 * time / counts[name] for name, time in times.items() if time is not None}
-    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
+    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged)
 
 
 class PicturedImages(NamedTuple):
@@ -156,9 +153,7 @@ def make_pictures(
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    return Pictures(
-        tuple(numbers.tolist()), rule, level, tuple(kinds), images.record.size, tuple(ranked), (), {}, sheet
-    )
+    return Pictures(tuple(numbers.tolist()), rule, level, tuple(kinds), images.record.size, tuple(ranked), (), sheet)
 
 
 class PictureMaker:

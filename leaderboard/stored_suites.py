@@ -41,19 +41,14 @@ def collect_views(
 ) -> tuple[Views, bool]:
     """Return the views that `read` returns for the suites of a store, as `read_views` does, and whether all were read.
 
-    With `first_page_only`, only the suites that the first page needs are read, because a visitor waits: the suite that
-    comes first and, if it has no ROAR, those on its data set and network, whose ROAR ranks its page shows.
+    With `first_page_only`, suites are read until the suite that comes first is found, because a visitor waits.
     """
     possible, views = list_possible_suites(store), dict[SuiteSpec, list[SuiteView]]()
     best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in possible}
-    wanted = sorted(possible, key=best.__getitem__)
-    for suite in wanted:
+    for suite in sorted(possible, key=best.__getitem__):
         views[suite] = read(suite)
         if first_page_only and any(_rank(view) == (False, best[suite]) for view in views[suite]):
-            # later suites cannot come first
-            near = [other for other in wanted if (other.dataset, other.model) == (suite.dataset, suite.model)]
-            views |= {other: read(other) for other in near if best[suite] and other not in views}
-            break
+            break  # later suites cannot come first
     in_order = sorted(chain.from_iterable(views.get(suite, ()) for suite in possible), key=_rank)
     for view in in_order:
         view.beside[:] = in_order

@@ -103,7 +103,7 @@ class SuiteView:
         if not self.leads_with_roar_and_own_network:
             return None
         tables = CombinedTable(self.table(ROAR), self.table(OWN_NETWORK))
-        matched = self._get_plain_board(MATCHED)
+        matched = self._find_board(MATCHED)
         # if a control was not run, no row has a verdict
         judged = matched and {CONTROL, UNJUDGED} != {row.colour_class for row in matched.rows}
         return self.get_or_compute("paired", lambda: make_combined_board(tables, matched if judged else None))
@@ -111,39 +111,31 @@ class SuiteView:
     @property
     def advice(self) -> Advice | None:
         """Return the recommended estimators; None for a suite that does not lead with own-network gain."""
-        lerf = self._get_plain_board(OWN_NETWORK_LERF)
+        lerf = self._find_board(OWN_NETWORK_LERF)
         if self.combined_board:
             roar, own_network, *_ = self.combined_board.boards
             return recommend_rows(own_network, roar, lerf)
-        alone = self._get_plain_board(OWN_NETWORK) if self.headline_protocol == OWN_NETWORK else None
+        alone = self._find_board(OWN_NETWORK) if self.headline_protocol == OWN_NETWORK else None
         return recommend_rows(alone, lerf=lerf) if alone else None
 
-    def _get_plain_board(self, protocol: Protocol) -> BoardContents | None:
-        """Return a protocol's board without ROAR ranks and costs, which need more data; None without the protocol."""
-        if protocol not in self.protocols:
-            return None
-        return self.get_or_compute(("plain", protocol), lambda: make_board_contents(self.table(protocol)))
+    def _find_board(self, protocol: Protocol) -> BoardContents | None:
+        return self.get_board(protocol) if protocol in self.protocols else None
 
-    def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
-        """Return a protocol's board; the defaults are the first unit and all levels."""
-        roar = self.any_roar_table  # computed outside the lock, because another suite may have to compute this table
+    def get_board(self, protocol: Protocol, unit: Unit | None = None) -> BoardContents:
+        """Return a protocol's board, by default of the first unit."""
+        key = ("board", protocol, unit or self.results.list_units(protocol)[0])
+        return self.get_or_compute(key, lambda: make_board_contents(self.table(protocol, unit)))
 
-        def make() -> BoardContents:
-            seconds = self.pictures.seconds if self.pictures else {}
-            return make_board_contents(self.table(protocol, unit, levels), roar, seconds)
-
-        return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
-
-    def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
+    def table(self, protocol: Protocol, unit: Unit | None = None) -> SuiteTable:
         """Return the table from which a board is made, as `roarbench table` shows it."""
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.suite_judges, protocol, self.results.suite.estimators_with_own_row, unit, levels)
+            table = make_table(self.suite_judges, protocol, self.results.suite.estimators_with_own_row, unit)
             assert table is not None, "the suite has the protocol"
             return table
 
-        return self.get_or_compute(("table", protocol, unit, levels), make)
+        return self.get_or_compute(("table", protocol, unit), make)
 
     @property
     def tables(self) -> list[SuiteTable]:
@@ -169,14 +161,6 @@ class SuiteView:
         like = (self.results.data, self.results.suite.model, self.results.limit)
         other_views = (view for view in self.beside if view is not self)
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
-
-    @property
-    def any_roar_table(self) -> SuiteTable | None:
-        """Return a ROAR table with ranks, of this or another suite on the same images and network; None without one."""
-        tables = (
-            view.table(ROAR) for view in (self, *self.suites_on_same_images_and_network) if ROAR in view.protocols
-        )
-        return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
     def pictures(self) -> Pictures | None:

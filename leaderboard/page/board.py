@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from leaderboard.board_contents import RANDOM_KINDS, BoardContents
 from leaderboard.combined_board import CombinedBoard
-from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_cost_scatter, make_scatter
+from leaderboard.figures import make_cost_scatter
 from leaderboard.links import Address, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.common.enums import Unit
-from roarbench.common.text import format_rank
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
+from roarbench.plan.protocols import ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable
@@ -23,11 +21,11 @@ ALL_GAINS = "All gains"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
 
 
-def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
+def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None) -> Address:
     """Return the address of a protocol's board; choices that are defaults are left out."""
     other = "" if protocol == view.headline_protocol and not view.leads_with_roar_and_own_network else protocol.name
     unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
-    return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
+    return make_address("board", view.slug, protocol=other, unit=unit_text)
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
@@ -41,18 +39,14 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     live = site.live
     protocol = SHOWN[read_choice(view, address, "protocol", [shown.name for shown in view.protocols])]
     unit = Unit(read_choice(view, address, "unit", view.results.list_units(protocol)))
-    all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = read_choice(view, address, "level", ["", *all_levels])
-    levels = (float(level),) if level else ()
-    board = view.get_board(protocol, unit, levels)
-    tables = [view.table(protocol, unit, levels)] if live else view.tables
+    board = view.get_board(protocol, unit)
+    tables = [view.table(protocol, unit)] if live else view.tables
     heading = board.headline or f"{view.title}: {board.tab_label}"
     file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
         "tab": board.tab_label,
-        "card": "" if live else site.add_file(f"{file_stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot_meaning.replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
@@ -60,52 +54,23 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
             for other_unit in view.results.list_units(protocol)
         ],
-        "levels": [
-            (
-                f"{float(t):.0%} removed" if t else "all levels",
-                site.get_link(find_board_address(view, protocol, unit, t)),
-                t == level,
-            )
-            for t in ("", *(all_levels if live and len(all_levels) > 1 else ()))
-        ],
         "suites": _make_suite_tabs(site, view),
-        # the app's first page has no curves, because importing matplotlib takes long
-        "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
-        "key": list(list_explanations(board)),
-        "files": _add_download_files(
-            site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
-        ),
+        "files": _add_download_files(site, view, file_stem if live else view.slug, tables),
     }
-
-
-def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
-    """Add the picture of ROAR's curves to the site, and return its address.
-
-    The address is empty for other protocols, for a single level, and if there are no results.
-    """
-    started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
-    if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
-        return ""
-    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
-    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
     heading = board.headline or view.title
-    file = f"board-{view.slug}.png"
     return {
         "view": view,
         "board": board,
         "tab": ALL_GAINS,
-        "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": view.advice,
-        "scatter": make_scatter(board),
         "costs": make_cost_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
-        "levels": [],
         "suites": _make_suite_tabs(site, view),
         "legend": [(column.legend_title, column.colour_legend) for column in board.started_boards],
         "files": _add_download_files(site, view, view.slug, view.tables),
@@ -154,24 +119,3 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
     ):
         label = owner.get_tab_label(protocol) + ("" if owner is view else f" · {shorten_line(owner.title, 40)}")
         yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
-
-
-def list_explanations(board: BoardContents) -> Iterator[str]:
-    """Yield explanations of colours, ranks, ROAR's ranks and mask-only accuracy, as far as the board shows these."""
-    if board.kinds is RANDOM_KINDS:
-        yield "Colours compare a row with Random alone; a doubt names a control that the row is not shown to beat."
-    ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
-    if ranges:
-        rank = format_rank(ranges[0]._replace(added=False)).replace("-", "–")
-        yield (
-            f"Place {rank}: the true place is in this range, with 95 % confidence for all rows at once. Ranges may "
-            "overlap although a verdict, which compares a row only with the controls, is significant."
-        )
-    if any(row.added for row in board.rows):
-        yield "In brackets: the place of a row that was added to the suite; the places of other rows do not count it."
-    if any(row.reversed_by for row in board.rows):
-        yield "ROAR place: the row’s place under ROAR, with retrained networks; in colour if ROAR reverses an order."
-    masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]
-    if masks:
-        share = masks[0].removeprefix("masks alone ")
-        yield f"{masks[0]}: networks trained on masks alone have an accuracy of {share}."

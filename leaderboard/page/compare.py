@@ -1,22 +1,19 @@
-"""The comparison page, which compares two rows by their gains, by the predictions behind the gains, and on images."""
+"""The comparison page, which compares two rows by their gains and by the predictions behind the gains."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
 from leaderboard.links import Address, PageNotFound, Site, make_address, read_choice
-from leaderboard.page import images
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows, describe_verdict
-from roarbench.common.enums import Order
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY, Protocol
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.stats.verdicts import Comparison
 
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
-_EACH = 2  # maximum images in favour of each row
 
 
 def list_protocols(view: SuiteView) -> list[Protocol]:
@@ -47,12 +44,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     unit = view.results.list_units(protocol)[0]
     board = view.get_board(protocol)
     rows = {row.id: row for row in board.rows if board.has_gains and row.value.value is not None}
-    # on pictures, a row is better on an image if fewer predictions stay correct
-    pictured = protocol.order is Order.MORF
-    pairs = [
-        (pair, _add_pictures_of_pair(site, view, pair) if pictured else None)
-        for pair in _choose_pairs(view, board, address, rows)
-    ]
     links = {other: site.get_link(_find_address(view, other)) for other in protocols.values()}
     return {
         "view": view,
@@ -60,12 +51,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "protocol": protocol,
         "tabs": [(view.get_tab_label(other), link, other == protocol) for other, link in links.items() if link],
         "found": [
-            (pair, compare_rows(view.suite_judges, protocol, unit, pair[0].id, pair[1].id), sheets)
-            for pair, sheets in pairs
+            (pair, compare_rows(view.suite_judges, protocol, unit, pair[0].id, pair[1].id))
+            for pair in _choose_pairs(view, board, address, rows)
         ],
         "rows": rows.values(),
         "verdict_text": _write_verdict,
-        "photos": images.add_sheet_of_originals(site, view) if any(sheets for _, sheets in pairs) else "",
     }
 
 
@@ -87,23 +77,3 @@ def _choose_pairs(
     chosen = [rows[name] for name in dict.fromkeys([*names, *estimators[:_PAIRS], *control, *rows])]
     for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
         yield chosen[0], row
-
-
-def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
-    """Return the picture sheets of two rows, the images that favour either row most, and each sheet's counts.
-
-    The result is None if one of the rows has no pictures.
-    """
-    if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
-        return None
-    sheets, counts = zip(*(images.add_sheet_of_row(site, view, row.id) for row in rows), strict=True)
-    # a row is better on an image if fewer predictions stay correct under the row's own mask
-    advantages = [second - first for first, second in zip(*(count.own for count in counts), strict=True)]
-    order = sorted(range(len(advantages)), key=lambda image: -advantages[image])
-    shown = [image for image in order[:_EACH] if advantages[image] > 0]
-    shown += [image for image in order[::-1][:_EACH] if advantages[image] < 0]
-    lines = [
-        (sheet, 1, find_display_name(row.id).full_name, count.own, images.format_total(count))
-        for sheet, row, count in zip("ab", rows, counts, strict=True)
-    ]
-    return sheets, shown, lines

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
@@ -18,13 +18,11 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     describe_control_use_of_network,
-    find_display_name,
     find_estimator_or_placeholder,
 )
 from roarbench.estimators.ids import TRUSTED
-from roarbench.plan.protocols import ROAR, describe_levels
+from roarbench.plan.protocols import describe_levels
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
 RowOnBoard = tuple[SuiteView, BoardContents, BoardRow]
@@ -50,7 +48,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "verdict": typeset_minus_and_percent_signs(
             describe_verdicts(_choose_described_boards(views, board, name), name)
         ),
-        "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
@@ -132,28 +129,6 @@ def _describe_origin_and_date(view: SuiteView, name: str) -> str:
     return f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
-def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
-    """Explain why a row wins on one board of a suite and loses on another, if one of the two boards is ROAR's.
-
-    The result is empty if there are no such boards.
-    """
-    for (view, won, winner), (same, lost, row) in product(list(boards), repeat=2):
-        one, other = won.protocol, lost.protocol
-        explains = winner.network is not None and winner.network.verdict is OwnNetworkVerdict.EXPLAINS
-        if not (row.beating and row.beating.loses_to_a_control and (explains or winner.beats_every_control)):
-            continue
-        if view is same and one != other and ROAR in (one, other):
-            wins = f"explains its network by {one.gain_name}" if explains else f"beats every control under {one.title}"
-            control = find_display_name(row.beating.hardest_control).full_name
-            return (
-                f"On {won.title} it {wins} ({describe_levels(won.levels)}) and is below {control} under "
-                f"{other.title} ({describe_levels(lost.levels)}). Both can be true: "
-                f"the two ask different questions. {one.title}: {one.question} {other.title}: {other.question} A "
-                "retrained network can infer the class from the shape of the masks."
-            )
-    return ""
-
-
 def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, EstimatorCurves]]:
     """Yield the estimator's curves with their titles, in the order of `views`; a curve of two suites comes once."""
     shown = []
@@ -183,7 +158,7 @@ def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str)
         sheet, counts = images.add_sheet_of_row(site, view, name)
         originals = images.add_sheet_of_originals(site, view)
         positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), images.list_sheet_lines(pictures, counts)
-        arguments = (pictures, originals, [sheet], positions, lines)
+        arguments = (pictures, originals, sheet, positions, lines)
         shown.append((view.title, arguments, site.get_page_link("images", view.slug)))
     return shown
 

@@ -81,16 +81,8 @@ def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, Corre
     )
 
 
-def format_total(counts: CorrectCountsPerImage) -> str:
-    """Format the words that follow a count of correct predictions, such as `of 9 right`."""
-    return f"of {counts.of} {counts.word}"
-
-
-def list_sheet_lines(
-    pictures: Pictures, counts: CorrectCountsPerImage
-) -> list[tuple[str, int, str, tuple[int, ...], str]]:
-    """Return sheet, line, label, counts and total of each line of a row's sheet, for a template."""
+def list_sheet_lines(pictures: Pictures, counts: CorrectCountsPerImage) -> list[tuple[int, str, tuple[int, ...], str]]:
+    """Return number, label, counts and total, such as `of 9 right`, of each line of a row's sheet, for a template."""
     right = {"own": counts.own, pictures.kinds[2] if pictures.kinds[2:] else "": counts.against}
-    return [
-        ("a", line, _LINES[kind], right.get(kind, ()), format_total(counts)) for line, kind in enumerate(pictures.kinds)
-    ]
+    total = f"of {counts.of} {counts.word}"
+    return [(line, _LINES[kind], right.get(kind, ()), total) for line, kind in enumerate(pictures.kinds)]

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.board_contents import BEATS, CONTROL, OPEN, BoardContents, BoardRow
-from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.suite_view import SuiteView, sort_for_display
@@ -36,7 +35,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
                     columns_by_data[_find_kind_of_data(view)].append(column)
             counts[_find_kind_of_data(view)] += 1
     tables = []
-    boards = [view.combined_board for view in shown if view.combined_board]
     advices = [advice for view in shown if (advice := view.advice)]
     for data, unsorted in columns_by_data.items():
         columns = sorted(unsorted, key=lambda column: column.later)
@@ -49,7 +47,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "legend": _make_legend(column.board for columns in columns_by_data.values() for column in columns),
         "advice": [advice for advice in advices if advice.front],
         "unadvised": [advice for advice in advices if not advice.front],
-        "scatters": [(board.title, scatter) for board in boards if (scatter := make_scatter(board))],
     }
 
 

@@ -3,14 +3,12 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from leaderboard.board_contents import BEATS, BoardContents
+from leaderboard.board_contents import BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
-from leaderboard.suite_view import SuiteView, Views
+from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import REPOSITORY
-from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
-from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings
 from roarbench.submissions.submission_file import TEMPLATE
 
@@ -24,14 +22,6 @@ COMMANDS = (  # each command with its purpose; {} stands for the suite
         "makes a branch with the row, for a pull request",
     ),
 )
-_DESIGN = {  # from fields of a suite to their descriptions
-    "recipe": "Recipe of the scored networks",
-    "reference_recipe": "Recipe of the explained networks",
-    "references": "Explained networks",
-    "model": "Network",
-    "maps": "How maps are computed",
-    "tuned_on": "Masks that networks are tuned on",
-}
 
 
 def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
@@ -69,7 +59,6 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
         "permanent": make_file_name(make_address("board", view.slug)),
         "bibtex": "\n\n".join((write_bibtex(view), find_paper("hooker2019benchmark").bibtex)),
         "papers": list(dict.fromkeys(papers)),
-        "changes": list_changes_since_last_version(view, site.views),
     }
 
 
@@ -93,28 +82,3 @@ def write_bibtex(view: SuiteView) -> str:
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])
-
-
-def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
-    """Describe the changes since the suite's previous version; the list is empty for the first version."""
-    suite = view.results.suite
-    versions = [version for name, version in SUITE_VERSIONS if name == suite.name]
-    if suite.version not in versions[1:]:
-        return []
-    before = SUITE_VERSIONS[suite.name, versions[versions.index(suite.version) - 1]]
-    design = {words: [getattr(spec, name) for spec in (before, suite)] for name, words in _DESIGN.items()}
-    design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
-    changes = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
-    for words, here, there in (("New rows", suite, before), ("Removed rows", before, suite)):
-        names = [name for name in here.estimators if name not in {*there.estimators, *here.added}]
-        changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
-    old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
-    if old and old.headline_protocol == view.headline_protocol:
-        kinds = {row.id: row.colour_class == BEATS for row in old.board.rows}
-        moved = [
-            row.name
-            for row in view.board.rows
-            if kinds.get(row.id, row.colour_class == BEATS) != (row.colour_class == BEATS)
-        ]
-        changes += [f"Changed verdict: {list_some(moved, 6)}."] if moved else []
-    return changes

@@ -1,10 +1,10 @@
-// Search, sort and choice of the axis. Pages are complete without this script. The address's hash holds the choices.
+// Search and sort. Pages are complete without this script. The address's hash holds the choices.
 "use strict";
 if (!window.roarbenchBoard) {
   window.roarbenchBoard = true;
   const asked = () => new URLSearchParams(location.hash.slice(1));
   const table = () => document.querySelector("table.board");
-  const RISING = ["place", "name", "roar-place"];
+  const RISING = ["place", "name"];
 
   // Keep a choice in the address; the default is left out.
   const choose = (name, value) => {
@@ -33,8 +33,6 @@ if (!window.roarbenchBoard) {
     rows.forEach((row, at) => { row.at ??= at; row.text ??= `${row.dataset.name} ${row.dataset.about}`.toLowerCase(); });
     const words = (state.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
     form.q.value === (state.get("q") || "") || document.activeElement === form.q || (form.q.value = state.get("q") || "");
-    const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
-    if (axis) axis.checked = true;
     for (const row of rows) row.hidden = !words.every((word) => row.text.includes(word));
     const buttons = [...board.querySelectorAll("[data-sort]")];
     const key = buttons.find((button) => button.dataset.sort === state.get("sort"))?.dataset.sort || "";

@@ -95,12 +95,12 @@ def _archive_runs(run_or_row: str, reason: str, source: ResultsOptions) -> None:
     if not run_or_row or not reason.strip():
         raise CallerError("--archive takes a reason, in a few words, and the run or row: `runs KEY --archive REASON`")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.run_details import count_runs_by_suite, find_named_runs
+    from roarbench.report.run_details import count_runs_by_network, find_named_runs
     from roarbench.store.archived_runs import archive_rows
 
     with open_store_for_writing(source.store, source.db) as results:
         chosen = find_named_runs(results, run_or_row)
-        affected = count_runs_by_suite(results, chosen.keys)
+        affected = count_runs_by_network(results, chosen.keys)
         archived = archive_rows(results.database, chosen.keys, reason)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
     line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `runs KEY` still shows them"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
@@ -176,8 +176,6 @@ class Chart:
     curves: tuple[PanelCurve, ...]
     # published curves: dashed, with open markers; labels only for names without a measured curve
     published: tuple[PanelCurve, ...] = ()
-    # accuracy minus accuracy of mask-only networks, in separate panels below
-    above_masks: tuple[PanelCurve, ...] = ()
     y_label: str = ACCURACY
 
     @property
@@ -222,16 +220,12 @@ def make_figure(chart: Chart) -> Figure:
     """Draw the chart with a panel per family, in the curves' order; CallerError without points."""
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
-    blocks = [chart]
-    if chart.above_masks:
-        blocks += [replace(chart, y_label="accuracy above masks alone", curves=chart.above_masks, published=())]
-    figure, panels = _make_figure_with_panels(chart, blocks)
+    figure, panels = _make_figure_with_panels(chart)
     styles = choose_styles(chart.all_curves)
-    families = ((block, family) for block in blocks for family in block.families)
-    for (block, family), axes in zip(families, panels, strict=True):
-        _set_up_axes(axes, chart, block, family)
-        measured = _select_family_and_controls(block.curves, family)
-        published = _select_family_and_controls(block.published, family)
+    for family, axes in zip(chart.families, panels, strict=True):
+        _set_up_axes(axes, chart, family)
+        measured = _select_family_and_controls(chart.curves, family)
+        published = _select_family_and_controls(chart.published, family)
         for curve in published:
             _draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
@@ -244,18 +238,11 @@ def _select_family_and_controls(curves: Sequence[PanelCurve], family: str) -> li
     return [curve for curve in curves if curve.last_point and (curve.control or curve.family == family)]
 
 
-def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
+def _make_figure_with_panels(chart: Chart) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes, with room for all labels; lengths are in inches."""
-    most_panels = max(len(block.families) for block in blocks)
-    columns = ceil(most_panels / ceil(most_panels / PANELS_PER_ROW))  # for example four panels in two rows of two
-    cells: list[tuple[int, int]] = []  # row and column of each panel; each block starts a new row
-    for block in blocks:
-        first = cells[-1][0] + 1 if cells else 0
-        cells += [(first + k // columns, k % columns) for k in range(len(block.families))]
-    rows = cells[-1][0] + 1
-    curves_by_panel = (
-        _select_family_and_controls(block.all_curves, family) for block in blocks for family in block.families
-    )
+    rows = ceil(len(chart.families) / PANELS_PER_ROW)
+    columns = ceil(len(chart.families) / rows)  # for example four panels in two rows of two
+    curves_by_panel = (_select_family_and_controls(chart.all_curves, family) for family in chart.families)
     most_labels = max(len({curve.estimator for curve in curves}) for curves in curves_by_panel)
     panel_height = max(PANEL_HEIGHT, most_labels * LABEL_INCHES)
     label_width = 0.45 + max(
@@ -277,7 +264,7 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     figure.text(x, 1 - y, "\n".join(titles), fontsize=TITLE_POINTS, color=INK, va="top", parse_math=False)
     figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
     panels = []
-    for row, column in cells:
+    for row, column in (divmod(number, columns) for number in range(len(chart.families))):
         x = left + column * (PANEL_WIDTH + label_width)
         y = bottom + (rows - 1 - row) * (panel_height + gap)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
@@ -285,18 +272,18 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     return figure, panels
 
 
-def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
-    """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
+def _set_up_axes(axes: Axes, chart: Chart, family: str) -> None:
+    """Set title, axes, ticks and limits of a panel; all panels share the limits."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.x_label, fontsize=FONT_POINTS, color=INK)
-    if family == block.families[0]:
-        axes.set_ylabel(block.y_label, fontsize=FONT_POINTS, color=INK)
+    if family == chart.families[0]:
+        axes.set_ylabel(chart.y_label, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.points})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.x_label is XLabel.KEPT else t:.3g}" for t in ticks])
     margin = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - margin, levels[-1] + margin)
-    axes.set_ylim(*_compute_y_limits(block.all_curves))
+    axes.set_ylim(*_compute_y_limits(chart.all_curves))
     template = "{:.4g} %" if chart.y_label == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: template.format(100 * value).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)

@@ -1,10 +1,8 @@
 """Name runs by key or estimator, and show everything that is stored about one run."""
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection
-from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +11,8 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, format_count, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, list_planned_runs
-from roarbench.plan.suite import SEEDS_PER_REPLICATION
-from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.cells_and_runs import Run
+from roarbench.plan.planned_runs import PlannedRun, describe_run
 from roarbench.store.annotations_and_scores import find_plan_entry
 from roarbench.store.archived_runs import (
     ArchivedRow,
@@ -26,7 +22,6 @@ from roarbench.store.archived_runs import (
 )
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, read_origins, read_reproductions
-from roarbench.store.user_files import list_all_suites
 from roarbench.store.workspace import Workspace
 
 
@@ -55,38 +50,17 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)))
 
 
-def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:
-    """Count the runs with these keys by suite and number of images: `quick v7, 40 images: 53 runs; …`.
+def count_runs_by_network(store: ResultsStore, keys: Collection[str]) -> str:
+    """Count the runs with these keys by data set, network and number of images: `cifar10 with cnn, 40 images: 9 runs`.
 
-    A run that several suites have is counted once, for the suite of whose runs the largest share is stored.
+    The suites with this data set and network have the runs.
     """
-    stored, failed = store.read_results(keys), store.failures.read_history(keys)
-    runs = [result.run for result in stored.values()]
-    runs += [history[-1].run for key, history in failed.items() if key not in stored]
-    left, counts = {run.key for run in runs}, []
-    for title, found in _group_keys_by_suite(store, runs):
-        counts += [f"{title}: {format_count(len(found & left), 'run')}"] if found & left else []
-        left -= found
-    counts += [f"other: {format_count(len(left), 'run')}"] if left else []
-    return "; ".join(counts)
-
-
-def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tuple[str, set[str]]]:
-    """Return suites with numbers of images, and the keys of the runs that they can have; largest shares first."""
-    groups, planned_counts = defaultdict[str, set[str]](set), dict[str, int]()
-    names, networks = {run.cell.estimator for run in runs}, {(run.cell.dataset, run.cell.model) for run in runs}
-    suites = [suite for suite in list_all_suites(store.database) if (suite.dataset, suite.model) in networks]
-    for suite, given in product(suites, {run.given for run in runs}):
-        plan = set_explained_weights(add_estimators_with_twins(suite, names - {CLEAN}), given)
-        cells = [planned.cell for planned in list_planned_runs(plan) if planned.cell.estimator in names]
-        distinct_cells = set(cells)
-        for run in (run for run in runs if run.cell in distinct_cells):
-            repeated = replace(plan, replication=run.seed // SEEDS_PER_REPLICATION)
-            if build_run(repeated, PlannedRun(run.cell, run.seed), run.data, run.limit) == run:
-                groups[title := f"{suite.title}, {run.limit:,} images" if run.limit else suite.title].add(run.key)
-                planned_counts[title] = len(cells)
-    sizes = {title: (min(len(keys) / planned_counts[title], 1), len(keys)) for title, keys in groups.items()}
-    return sorted(groups.items(), key=lambda item: sizes[item[0]], reverse=True)
+    runs = [result.run for result in store.read_results(keys).values()]
+    done = {run.key for run in runs}
+    runs += [history[-1].run for key, history in store.failures.read_history(keys).items() if key not in done]
+    sizes = ((run, f", {run.limit:,} images" if run.limit else "") for run in runs)
+    counts = Counter(f"{run.cell.dataset} with {run.cell.model}{images}" for run, images in sizes)
+    return "; ".join(f"{kind}: {format_count(count, 'run')}" for kind, count in counts.most_common())
 
 
 def _read_run(store: ResultsStore, key: str) -> Run:

@@ -71,17 +71,8 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
         x_label=XLabel.KEPT if board.protocol.order is Order.LERF else XLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),
-        above_masks=_make_curves_above_masks(table),
         y_label=board.protocol.curve_axis,
     )
-
-
-def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
-    """Return the curves of accuracy minus accuracy on masks alone; empty for a single level."""
-    if len(table.mask_only_levels) < 2:
-        return ()
-    shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
-    return tuple(make_panel_curve(name, table.above_masks[name]) for name in shown)
 
 
 def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]:

@@ -1,6 +1,6 @@
 """Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple, Self
@@ -206,18 +206,3 @@ def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[fro
         largest = {group for group in joined if not any(group < other for other in joined)}
         groups = {group for group in groups if not group <= tied} | largest
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
-
-
-def find_rows_in_reversed_order(
-    name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
-) -> tuple[str, ...]:
-    """Find rows that differ significantly from the row `name` on both boards, but in opposite directions."""
-    if name not in first_board or name not in second_board:
-        return ()
-    reversed_rows = []
-    for other in (other for other in first_board if other in second_board):
-        pairs = [(board[name], board[other]) for board in (first_board, second_board)]
-        apart = all(one.groups and two.groups and {*one.groups}.isdisjoint(two.groups) for one, two in pairs)
-        if apart and len({one.place < two.place for one, two in pairs}) == 2:
-            reversed_rows.append(other)
-    return tuple(reversed_rows)

@@ -1,7 +1,6 @@
 """Commands on single runs: `runs` and `reproduce`."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,7 +96,7 @@ def test_archive_removes_failed_submission_with_reason(call, store):
     assert show_run(call, store, key)["state"] == "failed"
     answer = call("runs", "mine", "--archive", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
-    affected = "planted v1, 8 images: 1 run"
+    affected = f"{SUITES['planted'].dataset} with {SUITES['planted'].model}, 8 images: 1 run"
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE} ({affected});")
     assert MINE not in read_table_rows(call, store)
     found = show_run(call, store, key)
@@ -154,16 +153,14 @@ def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     assert "--trust-submission" in told.err
 
 
-def test_archive_names_suites_and_image_counts(call, tmp_path):
+def test_archive_names_data_networks_and_image_counts(call, tmp_path):
     make_store(tmp_path, SUITES["planted"])
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results(made for made in results(SUITES["planted"], limit=40).values() if made.run.seed == 0)
-        (foreign,) = [run for run in results(SUITES["planted"], limit=40).values() if not run.run.cell.t][:1]
-        cell = replace(foreign.run.cell, estimator="truth", t=0.25)
-        store.add_results([replace(foreign, run=replace(foreign.run, cell=cell, estimator="f" * 32))])
-    said = "planted v1: 20 runs; planted v1, 40 images: 10 runs; other: 1 run"
+    kind = f"{SUITES['planted'].dataset} with {SUITES['planted'].model}"
+    said = f"{kind}: 20 runs; {kind}, 40 images: 10 runs"
     told = call("runs", "truth", "--archive", "x", "--store", tmp_path).err
-    assert f"taken off the boards: 31 results and no failures of truth ({said});" in told
+    assert f"taken off the boards: 30 results and no failures of truth ({said});" in told
 
 
 @pytest.mark.parametrize("words", [(), ("--check-files",)])

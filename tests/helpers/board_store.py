@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 
@@ -63,8 +62,6 @@ def open_views(folder: Path) -> Iterator[Views]:
         yield read_views(store, folder)
 
 
-def export_without_cards(views: Views, folder: Path) -> Path:
-    """Export without pictures for links, a third of its time: test_share.py draws one."""
-    with patch("leaderboard.page.board.draw_preview_card", lambda *_: b"a picture"):
-        export_site(views, folder)
+def export_pages(views: Views, folder: Path) -> Path:
+    export_site(views, folder)
     return folder

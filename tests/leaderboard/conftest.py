@@ -3,7 +3,7 @@
 import pytest
 
 from roarbench.plan.suites import SUITES
-from tests.helpers.board_store import export_without_cards, make_store, open_views
+from tests.helpers.board_store import export_pages, make_store, open_views
 from tests.helpers.older_suites import OLDER, older_suites
 
 
@@ -31,4 +31,4 @@ def views(quick_folder):
 
 @pytest.fixture(scope="package")
 def site(views, tmp_path_factory):
-    return export_without_cards(views, tmp_path_factory.mktemp("site"))
+    return export_pages(views, tmp_path_factory.mktemp("site"))

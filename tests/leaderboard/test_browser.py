@@ -29,7 +29,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.board_store import export_without_cards, make_store, open_views, results
+from tests.helpers.board_store import export_pages, make_store, open_views, results
 from tests.helpers.command_line import publish
 from tests.helpers.shown_tables import render
 
@@ -92,7 +92,7 @@ def demo_site(tmp_path_factory):
     store = tmp_path_factory.mktemp("demo")
     import_module("make_demo").write_demo(store, ("quick", "quick-matched"))
     with open_views(store) as found:
-        return export_without_cards(found, tmp_path_factory.mktemp("site"))
+        return export_pages(found, tmp_path_factory.mktemp("site"))
 
 
 def read_texts(driver, selector, what="textContent"):
@@ -168,7 +168,7 @@ def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, 
     wait_for_value(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
 
 
-def test_board_keyboard_reaches_first_row_and_axis_switches_to_cost(driver, demo_site):
+def test_board_keyboard_reaches_first_row(driver, demo_site):
     load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     driver.switch_to.active_element.send_keys(Keys.TAB)
     driver.switch_to.active_element.send_keys(Keys.ENTER)
@@ -179,12 +179,6 @@ def test_board_keyboard_reaches_first_row_and_axis_switches_to_cost(driver, demo
             break
     assert driver.execute_script("return document.activeElement.closest('tr').rowIndex") == 1
     assert driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
-    left = "getBoundingClientRect().left"
-    before = read_texts(driver, ".board .bar u:not(.free)", left)
-    driver.find_element(By.CSS_SELECTOR, "[name=x][value=cost]").click()
-    wait_for_value(driver, lambda d: read_texts(d, ".board .bar u:not(.free)", left) == before, False)
-    assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
-    assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -244,7 +238,7 @@ def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path,
     with patch.dict(SUITES), patch.dict(SUITE_VERSIONS), patch.dict(ESTIMATORS):
         time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
         with open_views(tmp_path) as made:
-            site = export_without_cards(made, tmp_path / "site")
+            site = export_pages(made, tmp_path / "site")
     assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
     assert len(list(site.iterdir())) <= 485 // 2
     for page in ("suites", "index"):
@@ -259,7 +253,7 @@ def test_time_board_script_finds_rows_behind_overview_page(driver, tmp_path, mon
         publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
         make_store(tmp_path, suite, images=20)
     with open_views(tmp_path) as made:
-        site = export_without_cards(made, tmp_path / "site")
+        site = export_pages(made, tmp_path / "site")
     views, found = time_board.time_site_visit(driver, site, f"one@{suite.version}")
     assert len(views) == 4 and min(views) > 0 < found and len(list_row_ids(driver)) == 1
 
@@ -290,12 +284,12 @@ def test_app_keeps_session_on_links_and_downloads_shown_table(driver, app, views
     driver.back()
     wait_for_value(driver, list_row_ids, roar)
     assert driver.execute_script("return window.same")
-    load_page(driver, f"{app}/?suite=quick-v2&level=0.5")
+    load_page(driver, f"{app}/?suite=quick-v2")
     path = "//*[@data-testid='stDownloadButton']//button"
     wait_for(driver, lambda d: d.find_element(By.XPATH, path)).click()
-    file = tmp_path / "board-quick-v2-matched-scalar-0.5.csv"
+    file = tmp_path / "board-quick-v2-matched-scalar.csv"
     wait_for(driver, lambda _: file.exists())
-    assert file.read_text() == render(view.table(view.headline_protocol, levels=(0.5,)), "csv") + "\n"
+    assert file.read_text() == render(view.table(view.headline_protocol), "csv") + "\n"
 
 
 def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):
@@ -343,7 +337,7 @@ def test_phone_shows_charts_claims_and_thumbnails_in_its_width(driver, demo_site
     shown = set()
     for page in ("claims", *sorted(path.stem for path in demo_site.glob("*.html") if "quick-v" in path.stem)):
         load_page(driver, (demo_site / f"{page}.html").as_uri())
-        for part in (".claims", "figure.scatter img", "figure.panels img", ".pictures li"):
+        for part in (".claims", "figure.scatter img", ".pictures li"):
             boxes = driver.execute_script(
                 "return [...document.querySelectorAll(arguments[0])].map((part) => [part.scrollWidth,"
                 "part.parentElement.clientWidth,"

@@ -4,7 +4,6 @@ import re
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations, product
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from leaderboard import build_board_contents
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
 from leaderboard.combined_board import make_combined_board
-from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
 from leaderboard.page.estimator import describe_verdicts, list_passes
@@ -27,12 +25,11 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.descriptions_and_repeat_commands import make_repeat_command
-from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
-from tests.helpers.board_store import export_without_cards, make_store, open_views, results
+from tests.helpers.board_store import export_pages, make_store, open_views, results
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import make_table_of_both_gains
 
@@ -238,47 +235,6 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     assert "Matched gain" in suites
 
 
-def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
-    """Dots are at their gains; no label covers a dot or another label, so crowded dots have none."""
-    found = make_scatter(combined_board)
-    assert found.missing == "2 rows with only one of the two gains are not drawn."
-    assert found.x_label == "ROAR gain at 90 %"
-    drawn = {dot.id: dot for dot in found.dots}
-    assert {name: dot.control for name, dot in drawn.items()} == {
-        "random": True,
-        "sobel": True,
-        "random-blurred": True,
-        "grad": False,
-    }
-    assert (drawn["grad"].x, drawn["grad"].y) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
-    assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
-    assert "grad -4.5 [-5.7, -3.2] and +3.1 [-0.1, +6.3]" in found.description
-    roar, own = combined_board.boards
-    assert make_scatter(replace(combined_board, boards=(replace(roar, rows=()), own))) is None
-    names = [f"row-{number}" for number in range(40)]
-    one = combined_board.rows[0]
-    rows = tuple(replace(one, id=name, value=Estimate(number / 20)) for number, name in enumerate(names))
-    boards = tuple(replace(board, rows=rows) for board in (roar, own))
-    crowded = make_scatter(replace(combined_board, rows=rows, boards=boards))
-    for kind, size in (("label", 1), ("phone_label", 1.5)):
-        for plot in (found, crowded):
-            assert not any(cover_each_other(one, other, 10 * size) for one, other in list_label_pairs(plot, kind, size))
-        assert all(getattr(dot, kind) for dot in found.dots)
-        assert {getattr(dot, kind) is None for dot in crowded.dots} == {True, False}
-
-
-def list_label_pairs(plot, kind, size):
-    """Return each box of a label with the boxes of all other labels and of all dots: left end, right end and middle."""
-    dots = [(plot.to_x(dot.x.value), plot.to_y(dot.y.value)) for dot in plot.dots]
-    placed = [(dot.id, getattr(dot, kind)) for dot in plot.dots if getattr(dot, kind)]
-    boxes = [(at[0], at[0] + 5.5 * size * len(name), at[1] - 4 * size) for name, at in placed]
-    return [*combinations(boxes, 2), *product(boxes, [(x - 4, x + 4, y) for x, y in dots])]
-
-
-def cover_each_other(one, other, height):
-    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < height
-
-
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
     """The overview shows the larger of two suites on the same images and network; no page links to its own name."""
     few, many = ("random", "grad"), ("random", "grad", "ig")
@@ -287,7 +243,7 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
         make_store(tmp_path, suite, images=40)
     with open_site(tmp_path) as (views, site):
         overview = render_page(site, site.known[0])
-        export_without_cards(views, tmp_path / "site")
+        export_pages(views, tmp_path / "site")
     linked = "".join(page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html"))
     assert 'href="suites.html"' not in linked and not (tmp_path / "site" / "suites.html").exists()
     assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"

@@ -132,23 +132,6 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
     assert "not shown in LeRF order" in board
 
 
-def test_boards_of_two_suites_wait_for_no_lock_of_each_other(tmp_path, monkeypatch):
-    """A board may need the ROAR table of another suite on the same images, whose lock another visitor may hold."""
-    for name, protocols in (("alone", (OWN_NETWORK,)), ("roar-first", (ROAR,))):
-        publish(monkeypatch, suite := make_suite(name, SUITES["quick"].dataset, protocols, ("random", "grad")))
-        make_store(tmp_path, suite, images=40)
-    with open_views(tmp_path) as views:
-        alone, other = views["alone-v8"], views["roar-first-v8"]
-        make_table, calls = type(other).table, set()
-
-        def record_lock(view, *of):
-            calls.add((view is other, alone._lock._is_owned()))
-            return make_table(view, *of)
-
-        monkeypatch.setattr(type(other), "table", record_lock)
-        assert alone.board and (True, False) in calls and (True, True) not in calls
-
-
 def recommend_grad_alone(own, roar=None, lerf=None):
     """Recommend rows as if only `grad` explained its network, and no row in LeRF order."""
 

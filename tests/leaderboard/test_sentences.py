@@ -11,12 +11,10 @@ from leaderboard.headline import (
     write_combined_headline,
     write_own_network_headline,
 )
-from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
     collect_doubts,
     describe_verdicts,
-    explain_disagreement,
 )
 from leaderboard.render import load_templates
 from roarbench.analysis.marks import Grade
@@ -46,17 +44,11 @@ def compare_with_control(over, verdict):
 
 
 def make_row(word, name="e", **more):
-    """Return a row that beats, equals or loses to the control; a control; or a row without gain or verdict.
-
-    A number after a slash is the row's best rank under ROAR.
-    """
-    word, _, low = word.partition("/")
+    """Return a row that beats, equals or loses to the control; a control; or a row without gain or verdict."""
     found = compare_with_control(OVER[word], WORDS[word]) if word in OVER else None
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
-    roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
-    made = BoardRow(name, name.upper(), "", "", control, None, value, found, roar=roar)
-    return replace(made, **more)
+    return replace(BoardRow(name, name.upper(), "", "", control, None, value, found), **more)
 
 
 CASES = {  # + marks a row added to the suite, @ a submission
@@ -73,12 +65,6 @@ CASES = {  # + marks a row added to the suite, @ a submission
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
     "control": "",
-    "control/2 yes/3 ≈/1": "1 of 2 estimators is shown to beat every control. ROAR’s best, E2, is not among them.",
-    "control yes/3 ≈/1 </1": "1 of 3 estimators is shown to beat every control. "
-    "ROAR’s best, E2 and E3, are not among them.",
-    "control yes/1 ≈/1 </3": "1 of 3 estimators is shown to beat every control.",  # one of ROAR's best rows does
-    "control yes/1 ≈/1": "1 of 2 estimators is shown to beat every control.",  # all rows tie under ROAR
-    "control ≈/1 </2": "None of 2 estimators is shown to beat every control.",  # no row does
 }
 
 
@@ -169,34 +155,6 @@ def test_page_describes_verdicts_of_boards_with_gains():
     matched.started_rows["e"] = replace(row, value=NONE, verdict_text="no verdict")
     assert describe_verdicts([matched], "e") == "Matched gain (90 % removed): no verdict (quick)."
     assert describe_verdicts([SimpleNamespace(**board | {"has_gains": False})], "e") == "", "accuracies on masks"
-
-
-def test_explain_disagreement_names_win_and_loss_under_roar():
-    def said(suites=("one", "one"), **words):
-        boards = [SimpleNamespace(protocol=SHOWN[name], title="digits", levels=(0.1, 0.9)) for name in words]
-        return explain_disagreement(list(zip(suites, boards, map(make_row, words.values()), strict=True)))
-
-    why = said(matched="yes", roar="<")
-    removed = "(10 and 90 % removed)"
-    won, lost = f"under Matched gain {removed}", f"under ROAR {removed}."
-    assert why.startswith(f"On digits it beats every control {won} and is below Local contrast {lost}")
-    assert MATCHED.question in why and ROAR.question in why
-    assert said(matched="<", roar="yes").startswith(f"On digits it beats every control under ROAR {removed} and is ")
-    assert said(matched="yes", roar="≈") == said(matched="yes", kar="<") == ""
-    assert said(("digits", "photographs"), matched="yes", roar="<") == "", "verdicts on other images may differ"
-
-
-def test_explanations_cover_rank_range_and_mask_only_accuracy():
-    found = (Doubt("e2", "≈ contrast", ""), Doubt("e2", "masks alone 66 %", ""))
-    first = make_row("yes", "e1", place=RankInterval(1, 1, 1))
-    ranged = make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found)
-    place, masks = list_explanations(SimpleNamespace(kinds={}, rows=[first, ranged]))
-    assert place.startswith("Place 2–4: ")
-    assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
-    more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
-    _, added, roar, _ = list_explanations(SimpleNamespace(kinds={}, rows=more))
-    assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
-    assert list(list_explanations(SimpleNamespace(kinds={}, rows=[replace(first, place=None), first]))) == []
 
 
 def test_collect_doubts_merges_equal_doubts_of_boards():

@@ -1,6 +1,5 @@
 """Exports of the board: figures, commands, single-file reports, the trust page and the demo."""
 
-import io
 import json
 import re
 from dataclasses import replace
@@ -11,11 +10,8 @@ from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
 
 from leaderboard import text_helpers
-from leaderboard.board_contents import BEATS, BELOW, UNJUDGED
-from leaderboard.figures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import overview, submit_and_cite
 from leaderboard.page.trust_and_claims import TRUST, build_context
@@ -25,7 +21,7 @@ from leaderboard.suite_report import describe_methods, render_report, write_repo
 from leaderboard.suite_view import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
-from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.plan.suites import SUITES
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
@@ -41,17 +37,6 @@ def view(views):
     return views["quick-v1"]
 
 
-def test_preview_card_draws_dots_in_verdict_colours(view):
-    green, red = (0, 158, 115), (184, 73, 0)
-    for kind, colours in ((BEATS, {green}), (BELOW, {red}), (UNJUDGED, set())):
-        rows = tuple(replace(row, control=False, verdict_class=kind) for row in view.board.rows)
-        board, headline = replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
-        picture = Image.open(io.BytesIO(draw_preview_card(board, headline)))
-        assert (picture.size, picture.format) == ((1200, 630), "PNG")
-        seen = {colour for _, colour in picture.convert("RGB").getcolors()}
-        assert seen & {green, red} == colours
-
-
 def test_svg_figure_has_every_row_and_escapes_names(view):
     name = "<script>alert(1)</script>"
     text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
@@ -62,22 +47,6 @@ def test_svg_figure_has_every_row_and_escapes_names(view):
     assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.colour_class for row in view.board.rows]
     assert ".open circle{fill:#fff}" in text  # hollow, as on the board
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
-
-
-def list_changes(suite):
-    return submit_and_cite.list_changes_since_last_version(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
-
-
-def test_version_changes_list_networks_rows_and_recipe():
-    found = list_changes(OLDER["quick@2"])
-    assert "Explained networks: 1 before, now 3." in found and list_changes(OLDER["quick@1"]) == []
-    added = frozenset({"ig~untrained"})  # no row of the version
-    later = list_changes(replace(SUITE_VERSIONS["quick", 6], added=added))
-    (rows,) = (each for each in later if each.startswith("New rows: "))
-    assert " grad~untrained, " in rows and " ig~untrained" not in rows
-    starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
-    for start, name in (starts | {"Removed rows: ": "grad-sq"}).items():
-        assert any(each.startswith(start) and name in each for each in found)
 
 
 @pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
@@ -171,7 +140,7 @@ def test_trust_record_equals_numbers_of_studies(views):
 
 def test_write_pictures_saves_suites_with_images_for_demo(tmp_path, monkeypatch, capsys):
     """Only suites with images and rankings have pictures."""
-    store, shown = tmp_path / "store", Pictures((7,), "By hand.", 0.5, ("map",), 64, ("grad",), (), {}, str.encode)
+    store, shown = tmp_path / "store", Pictures((7,), "By hand.", 0.5, ("map",), 64, ("grad",), (), str.encode)
     make_store(store, OLDER["quick@1"], images=20)
     make_store(store, OLDER["quick@2"], images=20)
     monkeypatch.setattr(SuiteView, "pictures", property(lambda view: shown if view.slug == "quick-v2" else None))
@@ -215,7 +184,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
             on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
             assert on_h100 or "dirty" not in result.provenance.code_version
         doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
-        assert first.pictures and first.board.headline and first.board.roar_source
+        assert first.pictures and first.board.headline
     shorts = {doubt.short for doubt in doubts}
     assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
     assert not any("self-reported" in short for short in shorts)

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
 
 from leaderboard.app import make_page
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
@@ -90,22 +89,19 @@ def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, vi
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
-def test_app_offers_levels_and_reports_missing_pages(views):
+def test_app_reports_missing_pages(views):
     app = Site(views, list_addresses(views), live=True)
     for asked, where in (
         ({"page": "wurst"}, "here"),
         ({"suite": "wurst"}, "here"),
         ({"suite": "quick-v1", "protocol": "wurst"}, "in quick v1"),
-        ({"suite": "quick-v1", "level": "0.7"}, "in quick v1"),
         ({"page": "estimator", "estimator": "nobody"}, "here"),
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
             render_page(app, make_address(**asked))
     assert "&lt;b&gt;" in render_message("<b>", Site({}, live=True)).html
-    html = render_page(app, make_address("board", "quick-v2", level="0.5")).html
-    shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
-    assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
+    html = render_page(app, make_address("board", "quick-v2")).html
     there = {at.page for at in list_addresses(views)}
     labels = [label for name, (label, _) in PAGES.items() if label and name in there]
     header = html.partition("<header>")[2].partition("</header>")[0]
@@ -181,14 +177,3 @@ def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, vie
     monkeypatch.setenv(SHOWN_VARIABLE, json.dumps(make_shown(make_default_url(empty), empty)))
     for html in ((empty / "site" / "index.html").read_text(), make_page({}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
-
-
-def test_roar_board_with_several_levels_shows_curves(site, views):
-    """`quick` 2 has ROAR at .9 alone; other orders have no picture of curves."""
-    sources = [[attrs["src"] for attrs in page.all("img")] for page in parse_pages(site).values()]
-    curves = [shown for shown in ([file for file in page if file.startswith("curves-")] for page in sources) if shown]
-    assert views["quick-v1"].table(ROAR).board.levels[1:] and not views["quick-v2"].table(ROAR).board.levels[1:]
-    assert {shown[0] for shown in curves} == {f"curves-{slug}-scalar.webp" for slug in views if slug != "quick-v2"}
-    assert len(curves) == len(views) - 1
-    picture = Image.open(site / "curves-quick-v1-scalar.webp")
-    assert picture.width > 500 and len(set(picture.convert("L").resize((64, 64)).tobytes())) > 10, "not blank"

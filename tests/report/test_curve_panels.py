@@ -1,14 +1,12 @@
 """Charts of a board, and their figures and files."""
 
 import itertools
-from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
@@ -29,10 +27,6 @@ def test_make_chart_draws_each_row_from_untouched_images(whole):
     for row, curve in zip(table.board.rows, make_chart(table).curves, strict=True):
         assert (curve.estimator, tuple(curve.points)) == (row.estimator, (0.0, *LEVELS))
         assert list(curve.points.values()) == [row.clean, *row.accuracies]
-    above = make_chart(make_table(whole)).above_masks
-    assert [curve.estimator for curve in above] == [*MAIN]  # the blurred random map has no masks here
-    expected = judge_suite(whole).estimate_accuracy_above_masks("grad", 0.9)
-    assert list(above[2].points.values())[-1] == expected
     part = remove_rows(remove_rows(whole, t=0.9), estimator="grad")
     curves = {curve.estimator: curve for curve in make_chart(make_table(part)).curves}
     assert "grad" not in curves and list(curves["random"].points.values())[-1] == Estimate()
@@ -151,23 +145,15 @@ def test_spread_labels_matches_manual_positions():
     assert spread_label_positions([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
 
 
-def test_make_figure_draws_above_masks_in_lower_panels():
+def test_make_figure_draws_panel_for_each_family_with_controls():
     curves = (make_curve("random", control=True), make_curve("grad"), make_curve("gb", end=0.3), make_curve("ig"))
-    above = tuple(
-        replace(c, points={t: Estimate(*(end - 0.7 for end in at)) for t, at in c.points.items()})
-        for c in curves
-        if c.family != "gb"
-    )
-    figure = make_figure(make_chart_of(*curves, above_masks=above))
-    upper, lower = figure.axes[:3], figure.axes[3:]
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG", "GRAD", "IG"]
-    for axes, measured in zip(upper, curves[1:], strict=True):
+    figure = make_figure(make_chart_of(*curves))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG"]
+    for axes, measured in zip(figure.axes, curves[1:], strict=True):
         drawn = {name: tuple(line.get_ydata()) for name, line in find_lines_by_label(axes).items()}
         assert drawn == {"random": list_values(curves[0]), measured.estimator: list_values(measured)}
         assert tuple(find_lines_by_label(axes)["random"].get_xdata()) == T
-    assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
-    assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
-    assert lower[0].get_ylim()[0] < min(list_values(above[0]))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["test accuracy", "", ""]
 
 
 def test_figures_ignore_settings_of_user(tmp_path):
