@@ -139,6 +139,17 @@ def test_masks_beside_photographs_are_reported(tmp_path):
     assert len(lines) == 1 and "/mask" in lines[0] and "such as '" in lines[0]
 
 
+def test_masks_beside_the_folder_of_classes_need_no_pattern(tmp_path):
+    for name in ("healthy", "ill"):
+        write_noise(tmp_path / "set" / "images" / name, 20)
+        write_masks(tmp_path / "set" / "masks" / name, 20)
+    for path in (tmp_path / "set" / "masks").rglob("mask*"):
+        path.rename(path.with_name(path.name.replace("mask", "")))
+    lines = list_messages(tmp_path / "set")
+    assert any("40 images that are masks by name" in line for line in lines)
+    assert infer_record(tmp_path / "set").left_out == () and not any("leave_out" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -354,7 +354,7 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             [14, 6],
             "splits: 'TRAIN' to train and 'TEST' to test in column '1' of 'a.csv'",
         ),
-        ({"a.csv": "class_id,class_name\n0,cat\n1,dog\n"}, [20, 20], ""),
+        ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
         (
             {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
             [14, 6],
@@ -366,6 +366,7 @@ def test_images_and_columns_that_are_not_used_are_named(tmp_path, files, counts,
     classes, found, said = infer_cats_and_dogs(tmp_path, files)
     assert (classes, found) == (["cat", "dog"], counts)
     assert words in said and "none is clearly" not in said
+    assert "none names an image" not in said
 
 
 def write_flat_images(folder, table):
