@@ -170,7 +170,7 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
         path = file.relative_to(root)
         if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
             continue
-        if "submission" in file.name.lower() or file.stat().st_size > _MAX_BYTES:  # labels that only fill a form
+        if re.search("submission|predict", file.name, re.I) or file.stat().st_size > _MAX_BYTES:  # made by a network
             continue
         above = path.parent.parent.as_posix()
         groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())

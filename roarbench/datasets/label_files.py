@@ -6,6 +6,7 @@ its first column.
 """
 
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -101,6 +102,7 @@ class ImageIndex:
 
 
 def _remove_suffix(path: str) -> str:
+    path = unicodedata.normalize("NFC", path)  # macOS writes accents of names as characters of their own
     stem, _, suffix = path.rpartition(".")
     return stem if f".{suffix.lower()}" in IMAGE_SUFFIXES else path
 

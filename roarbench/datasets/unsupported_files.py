@@ -41,10 +41,11 @@ _KINDS = (
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}",
     ),
     _Kind(
-        r".*\.(arrow|feather)",
+        r".*\.arrow",
         "an Arrow file, as save_to_disk of Hugging Face datasets writes",
         'write parquet: datasets.load_from_disk(FOLDER)["train"].to_parquet("train.parquet"), and so for "test"',
     ),
+    _Kind(r".*\.feather", "a Feather file", 'write parquet: pandas.read_feather(FILE).to_parquet("table.parquet")'),
     _Kind(r".*\.(npy|npz)", "a file of arrays", _ARRAYS),
     _Kind(r".*\.mat", "a file of MATLAB's arrays", f"read it with scipy.io.loadmat or h5py; {_ARRAYS}"),
     _Kind(r".*\.(h5|hdf5|hdf|nc|zarr)", "a file of arrays (HDF5 or alike)", f"read it with h5py; {_ARRAYS}"),
@@ -61,6 +62,7 @@ _KINDS = (
         _SAVE,
     ),
     _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
+    _Kind(r".*\.(csv|tsv|txt|parquet)\.\w+", "a packed table", "unpack it and name the unpacked file"),
     _Kind(_ARCHIVE, "an archive", _UNPACK),
 )
 # kinds that also describe the files beside them

@@ -354,6 +354,7 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             [14, 6],
             "splits: 'TRAIN' to train and 'TEST' to test in column '1' of 'a.csv'",
         ),
+        ({"predictions.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
         ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
         (
             {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
@@ -432,6 +433,12 @@ def test_labelled_images_of_a_third_split_are_counted(tmp_path):
     said = []
     infer_dataset(tmp_path, said.append)
     assert "left out: 20 images in neither split (such as 'validation/0.png')" in said
+
+
+def test_accents_of_names_may_have_two_forms(tmp_path):
+    """Files of macOS have decomposed accents; tables have composed ones."""
+    assert read_labels(tmp_path, "file,label\n\u00e9t\u00e9.png,warm", paths=["e\u0301te\u0301.png"]).labels
+    assert read_labels(tmp_path, "file,label\ne\u0301te\u0301.png,warm", paths=["\u00e9t\u00e9.png"]).labels
 
 
 def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
