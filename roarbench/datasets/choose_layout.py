@@ -17,7 +17,7 @@ from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
-from roarbench.datasets.image_splits import LabelledImages, is_left_out
+from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
 from roarbench.datasets.table_columns import describe_group
 from roarbench.datasets.tabular import parse_numbers
@@ -96,8 +96,8 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         warn(line)
     fields = _compose_fields(root, plan, choice)
     inside = "".join(f"{part}/" for part in Path(fields["folder"]).relative_to(root).parts)
-    parts = "/".join({part for path in every_path if path.startswith(inside) for part in path.split("/")})
-    fields["left_out"] = tuple(name for name in masks if is_left_out(parts, (name,)))  # masks may lie beside the folder
+    below = (path for path in every_path if path.startswith(inside))
+    fields["left_out"] = select_matching(masks, below)  # masks may lie beside the folder that is read
     return Layout(fields, root, search.groups)
 
 

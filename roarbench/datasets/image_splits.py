@@ -49,9 +49,9 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     notes = [_describe_gaps(list(contents.values()), known, () if record.split_column else every_path)]
     notes.append(_describe_unused_splits(record, every_path, known))
     paths = image_folders.list_image_paths(folder) if record.left_out else ()
-    parts = "/".join({part for path in paths for part in path.split("/")})
-    if unmatched := [repr(pattern) for pattern in record.left_out if not is_left_out(parts, (pattern,))]:
-        notes.append(f"warning: leave_out: no image or folder of images is named {list_some(unmatched)} (case counts)")
+    if unmatched := {*record.left_out} - {*select_matching(record.left_out, paths)}:
+        listed = list_some([*map(repr, sorted(unmatched))])
+        notes.append(f"warning: leave_out: no image or folder of images is named {listed} (case counts)")
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
         seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
@@ -107,6 +107,12 @@ def _list_paths(record: DatasetRecord, folder: Path, inside: str = ".") -> list[
 def is_left_out(path: str, patterns: Sequence[str]) -> bool:
     """Return whether the name of a file or of one of its folders has one of these patterns."""
     return any(fnmatchcase(part, pattern) for pattern in patterns for part in path.split("/"))
+
+
+def select_matching(patterns: Iterable[str], paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns that the name of a file or of one of its folders has."""
+    parts = "/".join({part for path in paths for part in path.split("/")})
+    return tuple(pattern for pattern in patterns if is_left_out(parts, (pattern,)))
 
 
 def _is_in_pattern(path: str, pattern: str) -> bool:

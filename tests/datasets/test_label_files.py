@@ -354,6 +354,7 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             [14, 6],
             "splits: 'TRAIN' to train and 'TEST' to test in column '1' of 'a.csv'",
         ),
+        ({"metadata.jsonl": "\n", "empty.csv": ""}, [20, 20], ""),
         ({"predictions.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
         ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
         (
