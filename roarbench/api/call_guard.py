@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings
-from roarbench.api.user_networks import compute_logits_and_gradients, find_own_network, refuse_changes_of_network
+from roarbench.api.user_networks import find_own_network, refuse_changes_of_network
 from roarbench.common.errors import CallerError
 from roarbench.common.text import list_some
-from roarbench.submissions.network_changes import NetworkState
+from roarbench.submissions.network_changes import NetworkState, compute_logits_and_gradients
 
 _PATCH_REMEDY = "put the originals back at the end, or compute these maps in a process of their own and pass the arrays"
 _SETTING_REMEDY = "change settings in a `with` block, such as `with torch.no_grad():`, or restore them at the end"

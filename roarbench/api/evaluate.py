@@ -26,7 +26,7 @@ from roarbench.api.submission_source import make_submission, make_submission_nam
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings
-from roarbench.api.user_networks import restore_global_generators
+from roarbench.common.device_settings import restore_global_generators
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type

@@ -1,6 +1,5 @@
 """Check a caller's networks and their predictions, wrap networks, and restore their state after use."""
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -16,12 +15,12 @@ from torch.nn.parameter import is_lazy
 from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.api.torch_patches import list_foreign_functions
+from roarbench.common.device_settings import restore_global_generators
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import (
     WrappedNetwork,
     add_second_logit,
-    extract_logits,
     make_logits_hook,
     wrap_to_return_logits,
 )
@@ -33,7 +32,6 @@ from roarbench.compute.network_checks import (
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.submissions.network_changes import ADVICE, NetworkState
 
-_GRADIENT_ROUNDING = 1e-4  # of the norm
 _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
 _FEWEST_IMAGES = 20  # with fewer, no warning says that a network is at chance or predicts a single class
@@ -172,19 +170,6 @@ def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def restore_global_generators() -> Iterator[None]:
-    """Restore the states of the global random generators of torch, NumPy and Python at the end."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global one)
-    try:
-        with torch.random.fork_rng(devices):
-            yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
-
-
-@contextmanager
 def refuse_changes_of_network(
     model: nn.Module, name: str, images: Tensor, state: NetworkState | None = None
 ) -> Iterator[None]:
@@ -198,35 +183,11 @@ def refuse_changes_of_network(
     try:
         yield
         if not state.has_same_outputs():
-            changed = compute_logits_and_gradients(model, images)
-            state.restore()
-            effective = not _are_same(changed, compute_logits_and_gradients(model, images))
+            effective = state.undo_changes(model, images)
     finally:
         state.restore()
     if effective:
         raise CallerError(f"{name} modified the model {ADVICE}")
-
-
-def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Compute logits (n, classes) and gradients (n, c, h, w) in the network's present mode; None if this fails."""
-    inputs = images.clone().requires_grad_()
-    with restore_global_generators(), suppress(Exception):  # a changed network may raise anything
-        logits = extract_logits(model(inputs))
-        gradients = None
-        with suppress(RuntimeError):  # from torch: the logits have no gradient
-            (gradients,) = torch.autograd.grad(logits.logsumexp(1).sum(), inputs)
-        return logits.detach(), gradients
-    return None, None
-
-
-def _are_same(one: tuple[Tensor | None, Tensor | None], other: tuple[Tensor | None, Tensor | None]) -> bool:
-    """Return whether logits are equal, and gradients up to rounding, which some kernels of a GPU change."""
-    (logits, gradients), (other_logits, other_gradients) = one, other
-    if logits is None or other_logits is None or not torch.equal(logits, other_logits):
-        return False
-    if gradients is None or other_gradients is None:
-        return gradients is other_gradients
-    return bool((gradients - other_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
 
 
 @contextmanager

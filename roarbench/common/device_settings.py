@@ -212,3 +212,16 @@ def read_global_generator_states() -> tuple[Any, ...]:
     gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_initialized() else b""  # type: ignore[no-untyped-call]
     _, numbers, *position = np.random.get_state()  # noqa: NPY002 (the global one)
     return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()
+
+
+@contextmanager
+def restore_global_generators() -> Iterator[None]:
+    """Restore the states of the global random generators of torch, NumPy and Python at the end."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global one)
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)

@@ -16,11 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from roarbench.common.device_settings import restore_global_generators
+from roarbench.compute.external_networks import extract_logits
+
 ADVICE = "(weights, mode, hooks, methods or modules); undo this at the end, or work on copy.deepcopy(model)"
 _COMPARED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_modules")
 _MISSING = object()
 _DICTS = (dict, OrderedDict, defaultdict)
 _SEQUENCES = (list, deque)
+_GRADIENT_ROUNDING = 1e-4  # of the norm
 _DEEPEST = 3  # nested plain objects, such as the parts of a configuration; a trainer may lead to whole data sets
 # packages whose objects have state outside Python, or belong to the whole process
 _NOT_FOLLOWED = {"torch", "numpy", "threading", "weakref", "logging", "_thread", "functools", "enum", "re"}
@@ -174,6 +178,38 @@ class NetworkState(NamedTuple):
         for tensor in self.tensors:
             if not tensor.is_kept():
                 tensor.restore()
+
+    def undo_changes(self, model: nn.Module, images: Tensor) -> bool:
+        """Restore this state; return whether logits or gradients of these images were others before.
+
+        They are not if libraries left hooks that only record, as those of transformers for `output_attentions`, or
+        stored parameters anew.
+        """
+        changed = compute_logits_and_gradients(model, images)
+        self.restore()
+        return not _are_same(changed, compute_logits_and_gradients(model, images))
+
+
+def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Compute logits (n, classes) and gradients (n, c, h, w) in the network's present mode; None if this fails."""
+    inputs = images.clone().requires_grad_()
+    with restore_global_generators(), suppress(Exception):  # a changed network may raise anything
+        logits = extract_logits(model(inputs))
+        gradients = None
+        with suppress(RuntimeError):  # from torch: the logits have no gradient
+            (gradients,) = torch.autograd.grad(logits.logsumexp(1).sum(), inputs)
+        return logits.detach(), gradients
+    return None, None
+
+
+def _are_same(one: tuple[Tensor | None, Tensor | None], other: tuple[Tensor | None, Tensor | None]) -> bool:
+    """Return whether logits are equal, and gradients up to rounding, which some kernels of a GPU change."""
+    (logits, gradients), (other_logits, other_gradients) = one, other
+    if logits is None or other_logits is None or not torch.equal(logits, other_logits):
+        return False
+    if gradients is None or other_gradients is None:
+        return gradients is other_gradients
+    return bool((gradients - other_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
 
 
 def _list_held_objects(model: nn.Module) -> Iterator[Any]:

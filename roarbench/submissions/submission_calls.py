@@ -164,14 +164,14 @@ def compute_map_batches(
         stop = min(first + part.batch, len(part.seeds))
         if not one_by_one:
             before = counter.read_work() if counter else None
-            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device, held)
+            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device, held, counter)
             if not one_by_one or stop - first == 1:
                 yield importance, one_by_one
                 continue
             if counter and before:
                 counter.restore_work(before)
         for i in range(first, stop):
-            yield _call_submission(estimate, part, state, slice(i, i + 1), device, held)[0], True
+            yield _call_submission(estimate, part, state, slice(i, i + 1), device, held, counter)[0], True
 
 
 def _call_submission(
@@ -181,10 +181,11 @@ def _call_submission(
     rows: slice,
     device: str,
     held: list[tuple[Tensor, Tensor]],
+    counter: PassCounter | None,
 ) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and True if the submission drew from the generator.
 
-    The inputs are added to `held`.
+    The inputs are added to `held`. Changes of the model are undone, also those that change no logit or gradient.
     """
     images, targets = (tensor[rows].to(device, copy=True) for tensor in (part.images, part.targets))
     held.append((images, targets))
@@ -196,7 +197,11 @@ def _call_submission(
         message = "estimate modified its images or targets in place; work on a .clone()"
         raise Refusal(SubmissionFault.CHANGED_INPUTS, message)
     if not state.is_kept_by(part.model):
-        raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")
+        work = counter.read_work() if counter else None
+        if state.undo_changes(part.model, images):
+            raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")
+        if counter and work:
+            counter.restore_work(work)
     part.model.zero_grad(set_to_none=True)
     return _check_type_and_shape_of_maps(importance, images), not torch.equal(before, generator.get_state())
 
