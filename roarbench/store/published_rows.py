@@ -56,16 +56,16 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
         raise StoreError(f"{path} has the SHA-256 {seen[:12]}…, expected {sha256[:12]}… as in the index")
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:
         metadata = file.metadata.metadata
-        records = file.read(["record"], use_threads=False)["record"].to_pylist()
+        table = file.read(["record", *_COLUMNS], use_threads=False)
+        records = table["record"].to_pylist()
         split = [(text, int(seed[:-1])) for text, _, seed in (record.rpartition(_SEED) for record in records)]
         kept = [seed in seeds for _, seed in split]
-        results = _read_results(file, list(compress(split, kept)), np.array(kept)) if any(kept) else []
+        results = _read_results(table, list(compress(split, kept)), np.array(kept)) if any(kept) else []
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(file: pq.ParquetFile, records: list[tuple[str, int]], kept: NDArray[np.bool_]) -> list[RunResult]:
+def _read_results(table: pa.Table, records: list[tuple[str, int]], kept: NDArray[np.bool_]) -> list[RunResult]:
     """Return the results of records that were split at their seeds."""
-    table = file.read(_COLUMNS, use_threads=False)
     if not kept.all():
         table = table.filter(pa.array(kept))
     columns = {name: _list_values(table[name].combine_chunks()) for name in _COLUMNS}
@@ -78,17 +78,22 @@ def _read_results(file: pq.ParquetFile, records: list[tuple[str, int]], kept: ND
         text: {**_DEFAULTS_OF_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
         for text, values in _parse_distinct((text for _, text in parts), '{"', "}")
     }
-    columns["run"] = [
+    runs = [
         _make_checked(Run, {**settings[rest], "cell": cells[cell], "seed": seed, "key": key})
         for (cell, rest), (_, seed), key in zip(parts, records, keys, strict=True)
     ]
     columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
-    columns["provenance"] = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
-    columns["probability"] = [None] * len(records)
-    return [
-        _make_checked(RunResult, dict(zip(columns, values, strict=True)))
-        for values in zip(*columns.values(), strict=True)
-    ]
+    provenances = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
+    return [  # a dict whose keys are written here is made twice as fast as a dict of two sequences
+        _make_checked(RunResult, {
+            "run": run, "correct": correct, "total": total, "bits": bits, "seconds": seconds, "rankings": rankings,
+            "smoothness": smoothness, "weights": weights, "loss": loss, "created": created, "provenance": provenance,
+            "probability": None,
+        })
+        for correct, total, bits, seconds, rankings, smoothness, weights, loss, created, run, provenance in zip(
+            *columns.values(), runs, provenances, strict=True
+        )
+    ]  # fmt: skip
 
 
 def _list_values(column: pa.Array) -> list[Any]:
