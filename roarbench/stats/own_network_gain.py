@@ -10,10 +10,10 @@ its network if its gain is significantly above 0, and above the gain of the sear
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
@@ -74,12 +74,32 @@ class OwnNetworkTest(NamedTuple):
     search: SearchComparison | None = None  # None for a search, and in a table without searches
 
 
+@dataclass(frozen=True, eq=False)
+class GainsPerLevel:
+    """Mean gains of all rows of a table at each level, computed when the first is asked for."""
+
+    rows: tuple[str, ...]
+    sums: NDArray[np.int16]  # (rows, levels, networks, images), of `_sum_interactions`
+
+    @cached_property
+    def measured(self) -> Quantities:
+        """Return the gains by row and number of the level."""
+        rows, levels, networks, images = self.sums.shape
+        return _measure(list(product(self.rows, range(levels))), self.sums.reshape(rows * levels, networks, images), 1)
+
+
 class OwnNetworkGain(NamedTuple):
     """Own-network gain of one estimator, in points of unchanged predictions; positive is better for both orders."""
 
+    estimator: str
     gain: Contrast  # mean over levels, pairs of networks and images
-    levels: tuple[Contrast, ...]  # mean gain per level
+    per_level: GainsPerLevel  # of all rows
     kept: NDArray[np.bool_]  # (maps, networks, levels, images): unchanged predictions
+
+    @property
+    def levels(self) -> tuple[Contrast, ...]:
+        """Return the mean gain per level."""
+        return tuple(self.per_level.measured[self.estimator, level] for level in range(self.kept.shape[2]))
 
     @property
     def own_shares(self) -> list[float]:
@@ -125,13 +145,11 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
     if not unchanged:
         return {}
     sums = np.array([_sum_interactions(bits, order) for bits in unchanged.values()])
-    rows, levels, networks, images = sums.shape
-    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), levels)
-    each = _measure(list(product(unchanged, range(levels))), sums.reshape(rows * levels, networks, images), 1)
-    return {
-        name: OwnNetworkGain(gains[name], tuple(each[name, level] for level in range(levels)), bits)
-        for name, bits in unchanged.items()
-    }
+    gains, per_level = (
+        _measure(unchanged, sums.sum(1, dtype=np.int16), sums.shape[1]),
+        GainsPerLevel((*unchanged,), sums),
+    )
+    return {name: OwnNetworkGain(name, gains[name], per_level, bits) for name, bits in unchanged.items()}
 
 
 def predict_replicated_gain(gain: Contrast) -> Contrast:
