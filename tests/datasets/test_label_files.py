@@ -436,6 +436,14 @@ def test_labelled_images_of_a_third_split_are_counted(tmp_path):
     assert "left out: 20 images in neither split (such as 'validation/0.png')" in said
 
 
+def test_label_file_beside_hidden_images_is_refused(tmp_path):
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "0.png").write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    (tmp_path / "labels.csv").write_text("file,label\n0.png,a\n1.png,b\n")
+    with pytest.raises(DataError, match="no class folders; put the images of each class into a folder"):
+        infer_dataset(tmp_path, print)
+
+
 def test_accents_of_names_may_have_two_forms(tmp_path):
     """Files of macOS have decomposed accents; tables have composed ones."""
     assert read_labels(tmp_path, "file,label\n\u00e9t\u00e9.png,warm", paths=["e\u0301te\u0301.png"]).labels
