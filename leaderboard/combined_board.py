@@ -13,8 +13,6 @@ from roarbench.report.combined_table import CombinedTable
 class CombinedBoard:
     """The board as a page shows it, with a column per gain: ROAR gain, own-network gain, and matched gain if run."""
 
-    slug: str
-    title: str
     headline: str
     facts: tuple[str, ...]
     caption: tuple[str, ...]
@@ -39,8 +37,6 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
     roar, own_network, *_ = boards
     headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
-        slug=roar.slug,
-        title=roar.title,
         headline=add_missing_runs_to_headline(headline, both.unfinished_text),
         facts=list_facts(both.own_network, [row.id for row in rows], gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do

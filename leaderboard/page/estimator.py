@@ -1,12 +1,11 @@
 """The page of one estimator, with its verdicts, doubts about them, and commands that repeat its runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
-from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
@@ -15,7 +14,6 @@ from leaderboard.pictures import Pictures
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.text import capitalize, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     describe_control_use_of_network,
     find_estimator_or_placeholder,
@@ -35,7 +33,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     if not views:
         raise PageNotFound(f"There is no estimator {shorten_line(name, 60)!r} here.")
     boards = [(view, board, board.rows_by_id[name]) for view in views for board in _select_boards(view, name)]
-    view, board, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
+    view, _, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(other.title)
@@ -45,9 +43,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "origin": _describe_origin_and_date(view, name),
         "use": describe_control_use_of_network(name) if row.control else "",
         "passes": list_passes([view.results for view in views], name),
-        "verdict": typeset_minus_and_percent_signs(
-            describe_verdicts(_choose_described_boards(views, board, name), name)
-        ),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
@@ -64,8 +59,8 @@ def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
 
 
 def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
-    """Return link, suite and protocol with levels of a board, for the macro `strip` of `parts.html`."""
-    label = f"{board.protocol.title}, {describe_levels(board.levels)}"
+    """Return link, suite, and gain with levels of a board, for the macro `strip` of `parts.html`."""
+    label = f"{board.legend_title}, {describe_levels(board.levels)}"
     return site.get_link(find_board_address(view, board.protocol)), view.title, label
 
 
@@ -81,43 +76,6 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of headline protocols that have the row; if there are none, all boards that have the row."""
     leading = [board for board in view.headline_boards if name in board.rows_by_id]
     return leading or [board for board in view.protocol_boards if name in board.rows_by_id]
-
-
-def _choose_described_boards(views: Iterable[SuiteView], board: BoardContents, name: str) -> Sequence[BoardContents]:
-    """Return the boards of the suite with most gains of a row among ROAR and own-network gain, then most rows.
-
-    If no suite leads with both gains, the result is `board` alone.
-    """
-    combined = [view.combined_board for view in views if view.combined_board]
-    with_row = [board for board in combined if name in {row.id for row in board.rows}]
-
-    def make_sort_key(board: CombinedBoard) -> tuple[int, int]:
-        answers = sum(name in each.started_rows for each in board.boards[:2])
-        return answers, sum(not other.added for other in board.rows)
-
-    most = max(with_row, key=make_sort_key, default=None)
-    return most.boards if most else [board]
-
-
-def describe_verdicts(boards: Sequence[BoardContents], name: str) -> str:
-    """Describe a row's verdict on each board of a suite with its levels, and name the suite.
-
-    The result is empty for a board without gains. Doubts say which control is not beaten, and why a row has no verdict.
-    """
-    verdicts = [
-        f"{capitalize(board.gain)} ({board.removal_text}): {_format_verdict_and_gain(board.started_rows.get(name))}"
-        for board in boards
-        if board.has_gains
-    ]
-    return f"{'. '.join(verdicts)} ({boards[0].title})." if verdicts else ""
-
-
-def _format_verdict_and_gain(row: BoardRow | None) -> str:
-    if row is None:
-        return "not run"
-    if row.by_construction or row.value.value is None:
-        return row.verdict_text
-    return f"{row.verdict_text}, {format_interval(row.value)} points"
 
 
 def _describe_origin_and_date(view: SuiteView, name: str) -> str:

@@ -7,7 +7,6 @@ from leaderboard.board_contents import BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import REPOSITORY
-from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings
 from roarbench.submissions.submission_file import TEMPLATE
@@ -25,22 +24,12 @@ COMMANDS = (  # each command with its purpose; {} stands for the suite
 
 
 def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
-    """Return the template fields of the page on submitting.
-
-    The example is the best submission on the first board or, if there is no submission, the best estimator.
-    """
+    """Return the template fields of the page on submitting."""
     view = next(iter(site.views.values()), None)
-    boards = _select_boards_to_cite(view) if view else []
-    rows = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
-    best = sorted(rows, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
     new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
-        "view": view,
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
-        "example": [
-            (board, board.rows_by_id[row.id]) for row in best for board in boards if row.id in board.rows_by_id
-        ],
         "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",
     }
 

@@ -28,7 +28,7 @@ class SuiteJudges:
     suite_results: SuiteResults
     unit: Unit
     # shared by all units
-    _judges: dict[tuple[Protocol, Unit, str, frozenset[float]], Judge] = field(default_factory=dict, repr=False)
+    _judges: dict[tuple[Protocol, Unit, str], Judge] = field(default_factory=dict, repr=False)
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -88,17 +88,15 @@ class SuiteJudges:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def judge(self, protocol: Protocol, unit: Unit, fill: str = "", levels: Collection[float] = ()) -> Judge:
-        """Judge a protocol's rows, including twins, at all levels by default; the default is the fill of its tables."""
-        key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol), frozenset(levels))
+    def judge(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
+        """Judge a protocol's rows, including twins; the default is the fill of its tables."""
+        key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._judges:
             self._judges[key] = self._judge(*key)
         return self._judges[key]
 
-    def _judge(self, protocol: Protocol, unit: Unit, fill: str, levels: Collection[float]) -> Judge:
+    def _judge(self, protocol: Protocol, unit: Unit, fill: str) -> Judge:
         scores = collect_correctness(self.suite_results, protocol, unit, fill)
-        if (chosen := tuple(t for t in scores.levels if t in levels)) and chosen != scores.levels:
-            scores = replace(scores, levels=chosen)  # else the same object, which keeps its sums and accuracies
         if protocol.scores_all_network_pairs:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
@@ -107,11 +105,9 @@ class SuiteJudges:
         variances = estimate_variance(self.suite_results, protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
 
-    def make_board(
-        self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()
-    ) -> Board | None:
-        """Return the board with these rows and levels, by default with all; None if the suite lacks the protocol."""
-        judge = self.judge(protocol, unit, levels=levels)
+    def make_board(self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None) -> Board | None:
+        """Return the board with these rows, by default with all; None if the suite lacks the protocol."""
+        judge = self.judge(protocol, unit)
         if not judge.levels:
             return None
         board = judge.make_board(rows)

@@ -302,19 +302,15 @@ def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) 
 
 
 def make_table(
-    judges: SuiteJudges,
-    protocol: Protocol,
-    rows: Collection[str],
-    unit: Unit | None = None,
-    levels: Collection[float] = (),
+    judges: SuiteJudges, protocol: Protocol, rows: Collection[str], unit: Unit | None = None
 ) -> SuiteTable | None:
     """Build one protocol's table from existing judges; None if the suite lacks the protocol.
 
-    The default unit is the unit of the judges; an empty collection of levels means all levels.
+    The default unit is the unit of the judges.
     """
     unit = unit or judges.unit
     judges = judge_suite(judges.suite_results, unit)  # marks and accuracies above masks are of the table's unit
-    board = judges.make_board(protocol, unit, rows, levels)
+    board = judges.make_board(protocol, unit, rows)
     if board is None:
         return None
     with_marks = judges.suite_results.suite.estimators_with_own_row if do_marks_apply_to(protocol) else ()

@@ -37,10 +37,9 @@ from tests.helpers.made_up_results import (
 from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, set_correctness
 
 
-def make_contents(results, protocol=ROAR, levels=(), **more):
-    draws = judge_suite(results)
-    table = make_table(draws, protocol, results.suite.estimators_with_own_row, levels=levels)
-    return make_board_contents(table, **more)
+def make_contents(results, protocol=ROAR):
+    table = make_table(judge_suite(results), protocol, results.suite.estimators_with_own_row)
+    return make_board_contents(table)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +49,10 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
-    draws, rows = judge_suite(quick), quick.suite.estimators_with_own_row
-    board = draws.make_board(SHOWN[protocol], Unit.SCALAR, rows, levels)
-    shown = make_contents(quick, SHOWN[protocol], levels)
-    assert board is not None and shown.levels == board.levels
+    results = replace(quick, included_levels={(SHOWN[protocol], Unit.SCALAR): levels} if levels else {})
+    board = judge_suite(results).make_board(SHOWN[protocol], Unit.SCALAR, results.suite.estimators_with_own_row)
+    shown = make_contents(results, SHOWN[protocol])
+    assert board is not None and shown.levels == board.levels and set(levels) in (set(), {*board.levels})
     gains = {row.estimator: row.gain for row in board.rows}
     if protocol == "roar":  # Random's gain is 0 by definition, without an interval
         gains["random"] = Estimate(0.0)

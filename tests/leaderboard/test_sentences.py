@@ -14,7 +14,6 @@ from leaderboard.headline import (
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
     collect_doubts,
-    describe_verdicts,
 )
 from leaderboard.render import load_templates
 from roarbench.analysis.marks import Grade
@@ -143,18 +142,6 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
             alone, _ = make_two_boards({"grad": verdict, "ig": False}, {}, search=None)
             found = write_own_network_headline(alone, protocol)
             assert found == f"{count} of 2 estimators gains more than 0, compared with no blind search {order}"
-
-
-def test_page_describes_verdicts_of_boards_with_gains():
-    board = {"gain": "matched gain", "removal_text": "90 % removed", "title": "quick", "has_gains": True}
-    row = make_row("yes", verdict_text="beats every control")
-    matched = SimpleNamespace(**board, started_rows={"e": row})
-    said = "Matched gain (90 % removed): beats every control, +1.0 [0.0, +2.0] points (quick)."
-    assert describe_verdicts([matched], "e") == said
-    assert describe_verdicts([matched], "x") == "Matched gain (90 % removed): not run (quick)."
-    matched.started_rows["e"] = replace(row, value=NONE, verdict_text="no verdict")
-    assert describe_verdicts([matched], "e") == "Matched gain (90 % removed): no verdict (quick)."
-    assert describe_verdicts([SimpleNamespace(**board | {"has_gains": False})], "e") == "", "accuracies on masks"
 
 
 def test_collect_doubts_merges_equal_doubts_of_boards():

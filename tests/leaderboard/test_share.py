@@ -60,7 +60,7 @@ def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, addre
     monkeypatch.setattr(submit_and_cite, "REPOSITORY", text_helpers._read_repository_url())
     fields = submit_and_cite.build_submit_context(Site({}), Address("submit"))
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
+    assert [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
     assert link == (f"{address}/new/main/submissions" if address else "")
     named = {"value": [submit_and_cite.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
