@@ -103,7 +103,7 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
     def explain(model: nn.Module, images: Tensor, targets: Tensor) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
         maps = explain_func(model=model, inputs=inputs, targets=classes)
-        if not isinstance(maps, np.ndarray) or maps.dtype.kind not in "biuf":
+        if not isinstance(maps, np.ndarray) or np.ma.is_masked(maps) or maps.dtype.kind not in "biuf":
             return maps
         return torch.as_tensor(convert_to_smallest_float(maps)).to(images.device)
 
