@@ -26,13 +26,12 @@ import leaderboard.render as render
 from pathlib import Path
 from roarbench.store.results import ResultsStore, make_default_url
 url, folder = make_default_url(Path(sys.argv[1])), Path(sys.argv[1])
-try:
-    from leaderboard.stored_suites import collect_views, read_views_of_suite
-except ImportError:
+if hasattr(render, "cache_page"):  # the old commit
     from leaderboard.first_page_cache import ShownStore
     render.cache_page = lambda *values: None
     render.render_live_page(ShownStore(url, sys.argv[1]), {})
 else:
+    from leaderboard.stored_suites import collect_views, read_views_of_suite
     store = ResultsStore.open(url, read_only=True)
     found = collect_views(store, lambda suite: read_views_of_suite(store, suite, folder), first_page_only=True)
     render.render_live_page(found[0], {}, found[1])
