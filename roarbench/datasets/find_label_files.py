@@ -100,9 +100,9 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             problems.append(str(error))
     joined, splits = _join_by_id(root, paths, tables, named, columns)
     splits = splits or next(iter(split_plans), None)
-    folders = {folder for path in paths for folder in path.split("/")[:-1]}
+    folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
     for pattern, table in tables.items() if paths else ():  # all images may be hidden
-        names_files = any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
+        names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
         is_class_list = all(any(cell in folders for cell in row) for row in table.rows)
         if not columns[pattern] and (table.find_column(LABEL_NAMES) or names_files) and not is_class_list:
             remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'

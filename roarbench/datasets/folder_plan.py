@@ -18,6 +18,7 @@ from roarbench.datasets.image_folders import (
 )
 from roarbench.datasets.image_splits import find_class_folder
 
+_MAX_LOOSE = 0.05  # share of images, such as plots, that may lie beside the only folder
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 # names of folders inside class folders, which are no classes
 _NEUTRAL = {"images", "image", "imgs", "img", "photos", "pictures", "jpg", "jpeg", "png", "jpegimages", "data"}
@@ -91,7 +92,8 @@ class _Tree:
         """Return the innermost of nested folders that each hold a single folder of images, as in many archives."""
         for _ in range(_MAX_NESTING):
             names = list(self.list_folders(inside))
-            if len(names) != 1 or self.count_loose(inside) or not self.list_folders(_join(inside, names[0])):
+            is_flat = self.count_loose(inside) > _MAX_LOOSE * len(self._paths)
+            if len(names) != 1 or is_flat or not self.list_folders(_join(inside, names[0])):
                 break
             inside = _join(inside, names[0])
         return inside

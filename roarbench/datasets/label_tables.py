@@ -44,6 +44,8 @@ class LabelTable(NamedTuple):
     def find_column(self, usual: Iterable[str]) -> str:
         """Return the first column that has one of these usual names; an empty string if there is none."""
         by_name = {simplify_column_name(name): name for name in reversed(self.columns)}
+        if {"x", "y"} <= by_name.keys():  # a place
+            del by_name["y"]
         return next((by_name[name] for name in usual if name in by_name), "") if self.named else ""
 
 

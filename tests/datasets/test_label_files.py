@@ -355,6 +355,8 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
             "splits: 'TRAIN' to train and 'TEST' to test in column '1' of 'a.csv'",
         ),
         ({"metadata.jsonl": "\n", "empty.csv": ""}, [20, 20], ""),
+        ({"sizes.csv": "file,width\nx.png,3\ny.png,5\n"}, [20, 20], ""),
+        ({"plot.png": "x"}, [20, 20], ""),
         ({"predictions.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
         ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
         (
@@ -456,6 +458,8 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
         write_flat_images(tmp_path, table)
     with pytest.raises(DataError, match="none names an image .*; write the names of the files, with their folders if"):
         write_flat_images(tmp_path, "\n".join(["url,choice", *(f"up/IMG_{n}.png,{'ab'[n % 2]}" for n in range(20))]))
+    with pytest.raises(DataError, match="of which none is clearly that of the classes"):
+        write_flat_images(tmp_path, "\n".join(["file,x,y", *(f"{n}.png,{n % 5},{n % 3}" for n in range(20))]))
     with pytest.raises(DataError, match="write as many zeros before numbers as the files' names have"):
         write_flat_images(tmp_path, "\n".join(["id,label", *(f"00{n},{'ab'[n % 2]}" for n in range(20))]))
 
