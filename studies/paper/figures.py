@@ -93,7 +93,7 @@ def draw_fronts(sets: list[DataSet]) -> None:
 def _draw_searches(axes: Axes, name: str) -> None:
     """Draw the gain of blind searches of a data set, with its interval as a band."""
     with SEARCHES.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["data set"] == name]
+        rows = [row for row in csv.DictReader(file) if (row["data set"], row["order"]) == (name, "morf")]
     if not rows:
         return
     passes, gain, low, high = ([float(row[key]) for row in rows] for key in ("passes", "gain", "low", "high"))

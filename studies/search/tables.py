@@ -14,7 +14,7 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.plan.protocols import OWN_NETWORK
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
@@ -37,6 +37,7 @@ class Searched(NamedTuple):
     """Searches and published rows on the same images and networks of one data set."""
 
     name: str
+    order: Order
     record: dict[str, Any]  # of the searches' run
     searches: dict[str, int]  # passes by name
     gains: dict[str, OwnNetworkGain]  # of searches and rows
@@ -78,29 +79,33 @@ class DataSet(NamedTuple):
         return {name: judge_beside_search(beside_zero[name], compared[name]) for name in compared}
 
 
-def read_data_set(name: str) -> DataSet:
+def read_data_set(name: str, order: Order) -> DataSet:
     """Read the stored searches of a data set; without a file of short searches, the long ones take their place."""
-    long = read_searches(name, "")
-    return DataSet(long, read_searches(name, "-short") if (FOLDER / f"{name}-short.npz").exists() else long)
+    file = name if order is Order.MORF else f"{name}-lerf"
+    long = read_searches(name, file, order)
+    short = f"{file}-short"
+    return DataSet(long, read_searches(name, short, order) if (FOLDER / f"{short}.npz").exists() else long)
 
 
-def read_searches(name: str, suffix: str) -> Searched:
+def read_searches(name: str, file: str, order: Order) -> Searched:
     """Read stored searches, and the published rows on the same images."""
-    with np.load(FOLDER / f"{name}{suffix}.npz") as stored:
+    with np.load(FOLDER / f"{file}.npz") as stored:
         shape, rows, record = tuple(stored["shape"]), stored["rows"], json.loads(str(stored["record"]))
         kept = np.unpackbits(stored["kept"], count=int(np.prod(shape))).reshape(shape).astype(np.bool_)
-    searches = {f"search(passes={length})": length for length in record["lengths"]}
+    ending = "" if order is Order.MORF else ",order=lerf"
+    searches = {f"search(passes={length}{ending})": length for length in record["lengths"]}
     results = load_published_results(f"benchmark-{name}").stored
-    judge = judge_suite(results).judge(OWN_NETWORK, Unit.SCALAR)
+    judge = judge_suite(results).judge(OWN_NETWORK if order is Order.MORF else OWN_NETWORK_LERF, Unit.SCALAR)
     tested = [row for row in judge.tested_gains if row not in judge.scores.searches]
     published = {row: judge.own_network[row].kept[..., : len(rows)] for row in tested}
     bits: dict[str, NDArray[np.bool_]] = {**dict(zip(searches, kept, strict=True)), **published}
     counted = {row: results.find_passes(row) for row in tested}
     return Searched(
         name,
+        order,
         record,
         searches,
-        compute_own_network_gains(bits, Order.MORF),
+        compute_own_network_gains(bits, order),
         {row: passes and sum(passes) for row, passes in counted.items()},
         {row: judge.comparisons[row, RANDOM].verdict for row in tested},
     )
@@ -125,6 +130,7 @@ def list_frontier(data: Searched) -> Iterator[dict[str, Any]]:
             "data": data.record["data"],
             "search": data.record["search"],
             "torch": data.record["torch"],
+            "order": data.order,
         }
 
 
@@ -143,6 +149,7 @@ def list_verdicts(data: DataSet) -> Iterator[dict[str, Any]]:
             "gain over the search": format_interval(compared[name].comparison.difference),
             "compared with 0, all images": str(of.beside_zero[name]),
             "verdict": str(verdicts[name]),
+            "order": of.order,
         }
 
 
@@ -182,10 +189,12 @@ def make_verdict_table(sets: list[DataSet]) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    sets = [read_data_set(name) for name in SETS]
-    write_csv("frontier.csv", [row for data in sets for row in list_frontier(data.long)])
-    write_csv("verdicts.csv", [row for data in sets for row in list_verdicts(data)])
-    tables = {"frontier": make_frontier_table(sets), "verdicts": make_verdict_table(sets)}
+    sets = {order: [read_data_set(name, order) for name in SETS] for order in Order}
+    both = [data for of_order in sets.values() for data in of_order]
+    write_csv("frontier.csv", [row for data in both for row in list_frontier(data.long)])
+    write_csv("verdicts.csv", [row for data in both for row in list_verdicts(data)])
+    tables = {f"frontier {order}": make_frontier_table(of_order) for order, of_order in sets.items()}
+    tables |= {f"verdicts {order}": make_verdict_table(of_order) for order, of_order in sets.items()}
     write_tables(FOLDER / "README.md", tables)
 
 

@@ -85,8 +85,9 @@ def test_search_for_another_order_is_control_without_comparisons(kept):
     passes = {"good": 2.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 2.0}
     mixed = SEARCHES | {"search(passes=2)": Search(2, Order.LERF)}
     judge = judge_rows(kept, passes, mixed)
-    compared = {row.network.search.search for row in judge.make_board().rows if row.network.search}
-    assert (compared, judge.find_own_network_verdict("search(passes=2)")) == ({"search(passes=50)"}, "control")
+    compared = {row.estimator: row.network.search.search for row in judge.make_board().rows if row.network.search}
+    assert compared == dict.fromkeys(passes, "search(passes=50)")
+    assert judge.find_own_network_verdict("search(passes=2)") == "control"
     without = find_verdicts(kept, passes, {name: Search(one.passes, Order.LERF) for name, one in mixed.items()})
     assert {without[name] for name in LENGTHS} == {"control"} and without["good"] == without["copy"] == "above 0"
 
