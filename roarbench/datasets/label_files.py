@@ -102,7 +102,8 @@ class ImageIndex:
 
 
 def _remove_suffix(path: str) -> str:
-    path = unicodedata.normalize("NFC", path)  # macOS writes accents of names as characters of their own
+    """Return a path without an image's suffix, in NFC: macOS writes accents of names as characters of their own."""
+    path = unicodedata.normalize("NFC", path)
     stem, _, suffix = path.rpartition(".")
     return stem if f".{suffix.lower()}" in IMAGE_SUFFIXES else path
 
