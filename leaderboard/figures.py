@@ -1,5 +1,7 @@
-"""Prepare the figures of pages: an estimator's curves and a board's scatter plots."""
+"""Prepare or draw the figures of pages: an estimator's curves, a board's curves and its scatter plot."""
 
+import io
+import warnings
 from typing import NamedTuple
 
 from leaderboard.board_contents import (
@@ -21,6 +23,7 @@ from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import Estimate
 
+_PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.9, 13.0  # width of a letter and height of a line in labels
@@ -74,6 +77,22 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
         RANDOM in controls,
         f"Grey: {legend}." if legend else "",
     )
+
+
+def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
+    """Draw the curves of all rows as WebP, with a panel per base estimator."""
+    from PIL import Image
+
+    from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
+
+    file = io.BytesIO()
+    with curve_panels.use_own_settings(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box in place of a character that it lacks
+        curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
+    picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()
+    picture.thumbnail(_PANELS_SIZE)  # the long name of a submission may make the figure larger
+    picture.save(encoded, "WEBP", quality=60)
+    return encoded.getvalue()
 
 
 class Dot(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from leaderboard.combined_board import CombinedBoard
-from leaderboard.figures import make_cost_scatter
+from leaderboard.figures import draw_curve_panels_as_webp, make_cost_scatter
 from leaderboard.links import Address, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
@@ -55,9 +55,23 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for other_unit in view.results.list_units(protocol)
         ],
         "suites": _make_suite_tabs(site, view),
+        # the app's first page has no curves, because importing matplotlib takes long
+        "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "files": _add_download_files(site, view, file_stem if live else view.slug, tables),
     }
+
+
+def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
+    """Add the picture of ROAR's curves to the site, and return its address.
+
+    The address is empty for other protocols, for a single level, and if there are no results.
+    """
+    started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
+    if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
+        return ""
+    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
+    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 from leaderboard.app import make_page
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
@@ -177,3 +178,14 @@ def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, vie
     monkeypatch.setenv(SHOWN_VARIABLE, json.dumps(make_shown(make_default_url(empty), empty)))
     for html in ((empty / "site" / "index.html").read_text(), make_page({}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
+
+
+def test_roar_board_with_several_levels_shows_curves(site, views):
+    """`quick` 2 has ROAR at .9 alone; other orders have no picture of curves."""
+    sources = [[attrs["src"] for attrs in page.all("img")] for page in parse_pages(site).values()]
+    curves = [shown for shown in ([file for file in page if file.startswith("curves-")] for page in sources) if shown]
+    assert views["quick-v1"].table(ROAR).board.levels[1:] and not views["quick-v2"].table(ROAR).board.levels[1:]
+    assert {shown[0] for shown in curves} == {f"curves-{slug}-scalar.webp" for slug in views if slug != "quick-v2"}
+    assert len(curves) == len(views) - 1
+    picture = Image.open(site / "curves-quick-v1-scalar.webp")
+    assert picture.width > 500 and len(set(picture.convert("L").resize((64, 64)).tobytes())) > 10, "not blank"
