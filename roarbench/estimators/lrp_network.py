@@ -58,6 +58,7 @@ class PositiveConvolution(nn.Conv2d):
     negative: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the sums of positive contributions."""
         if not bool((x < 0).any()):
             return super().forward(x)
         sums: Tensor = super().forward(x.clamp(min=0)) + self._conv_forward(x.clamp(max=0), self.negative, None)
