@@ -65,7 +65,7 @@ def test_check_own_network_column_matches_own_network_gain(networks, images, tab
 
 
 def test_check_explains_sibling_networks_on_agreed_images_only(networks, images):
-    """The network explains all of them; in the trial, each explains two more, and the first three images seven times."""
+    """The network explains all; in the trial, each explains two more, and the first three images seven times."""
     asked = []
 
     def count(model, inputs, targets):
