@@ -135,8 +135,8 @@ def test_command_runs_whole_suite_on_few_images_after_stop(packed, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, str(ROOT / "scripts" / "gpu_resnet50.py"), "--suite", str(suite), "--max-images", "20"]
     command += ["--data", str(packed), "--out", str(out), "--minutes"]
-    stopped = subprocess.run([*command, "1.5"], capture_output=True, text=True, timeout=300, check=True)
-    assert stopped.stdout.splitlines()[-1] == "stopped after 1.5 minutes; the same command resumes"
+    stopped = subprocess.run([*command, "0.25"], capture_output=True, text=True, timeout=300, check=True)
+    assert stopped.stdout.splitlines()[-1] == "stopped after 0.25 minutes; the same command resumes"
     stored = pq.read_table(out / "rows.parquet").num_rows if (out / "rows.parquet").exists() else 0  # a busy machine
     done = subprocess.run([*command, "20"], capture_output=True, text=True, timeout=1200, check=True)
     print(stopped.stdout, done.stdout)
