@@ -133,7 +133,7 @@ def collect_outputs(folder, url, place):
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("wanted", [5, pytest.param(250, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("wanted", [5, pytest.param(150, marks=pytest.mark.soak)])
 def test_results_survive_kills_at_random_moments(own_server, tmp_path, wanted):
     """The suite runs again in an empty store until the wanted number of kills is reached."""
     place = ("--store", tmp_path / "store")
