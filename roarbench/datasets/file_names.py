@@ -48,10 +48,12 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
 
 def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
     """Yield a line for each list of classes beside class folders that lacks some, or has another order."""
-    files = [*sorted(folder.glob("*.*")), *sorted(folder.parent.glob("*.*"))]
-    for file in files if not all(map(str.isdecimal, classes)) else ():
-        is_list = _CLASS_LIST.fullmatch(file.name) and file.is_file() and file.stat().st_size < _MAX_BYTES
-        text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace")) if is_list else ""
+    if all(map(str.isdecimal, classes)):
+        return
+    for file in (*sorted(folder.glob("*.*")), *sorted(folder.parent.glob("*.*"))):
+        if not _CLASS_LIST.fullmatch(file.name) or not file.is_file() or file.stat().st_size >= _MAX_BYTES:
+            continue
+        text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace"))
         pattern = r'(\d+)?[ \t",:[]*(?<!\w){}(?!\w)[ \t",:]*(\d+)?'  # its number may stand before or behind a class
         entries = {name: [*re.finditer(pattern.format(re.escape(name)), text)] for name in classes}
         lacking = [repr(name) for name, found in entries.items() if not found]

@@ -145,10 +145,8 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
     if not unchanged:
         return {}
     sums = np.array([_sum_interactions(bits, order) for bits in unchanged.values()])
-    gains, per_level = (
-        _measure(unchanged, sums.sum(1, dtype=np.int16), sums.shape[1]),
-        GainsPerLevel((*unchanged,), sums),
-    )
+    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), sums.shape[1])
+    per_level = GainsPerLevel((*unchanged,), sums)
     return {name: OwnNetworkGain(name, gains[name], per_level, bits) for name, bits in unchanged.items()}
 
 
