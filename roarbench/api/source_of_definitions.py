@@ -3,6 +3,7 @@
 import ast
 import builtins
 import dis
+import inspect
 import linecache
 import re
 import sys
@@ -47,6 +48,8 @@ def read_source_and_used_objects(
     functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
     source, names = _read_source(name, value, functions), dict[str, object]()
     names |= vars(sys.modules.get(value.__module__, object))
+    # the source of a function with a decorator such as `torch.no_grad` names objects of the function inside
+    functions = [inner if isinstance(inner := inspect.unwrap(f), FunctionType) else f for f in functions]
     for function in functions:  # later updates win: globals, then enclosing variables
         names |= function.__globals__
         for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -55,7 +58,13 @@ def read_source_and_used_objects(
     source = _write_changed_defaults(source, functions, names | dict(vars(value)), write)
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
-    return source, used
+    return source, {other: item for other, item in used.items() if not _is_builtin(other, item)}
+
+
+def _is_builtin(name: str, item: Any) -> bool:
+    """Return whether a name means Python's own object; after `from numpy import *`, `sum` means another."""
+    inner = inspect.unwrap(item) if isinstance(item, FunctionType) else item  # IPython wraps `open`
+    return hasattr(builtins, name) and (name.startswith("__") or inner is getattr(builtins, name))
 
 
 def read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
@@ -134,10 +143,22 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
         node = _find_definition(lines, value, of_file)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
+        if node and of_file and _loses_decorator(value, node):
+            raise CallerError(f"'{value.__name__}' has lost the decorator of its source; leave the decorator out")
         if node:
             return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
     advice = "write it as a function with `def`, in a file or a cell"
     raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+
+
+def _loses_decorator(value: FunctionType | type, node: Any) -> bool:
+    """Return whether a function is what a decorator got, so that its source, run again, would give another function."""
+    decorators = [ast.unparse(part) for part in node.decorator_list]
+    return (
+        isinstance(value, FunctionType)
+        and decorators not in ([], ["staticmethod"])
+        and value.__globals__.get(value.__name__) is not value
+    )
 
 
 def _read_compiled_lines(file: str, codes: list[CodeType], value: FunctionType | type) -> list[str]:
@@ -209,7 +230,7 @@ def _find_first_line(node: Any) -> int:
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
     for instruction in dis.get_instructions(code):
-        if instruction.opname in _NAME_LOOKUPS and not hasattr(builtins, str(instruction.argval)):
+        if instruction.opname in _NAME_LOOKUPS:
             yield str(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, Flag
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -36,7 +36,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.submissions.submission_file import Submission, parse_submission
+from roarbench.submissions.submission_file import ENTRY_POINTS, Submission, parse_submission
 
 _MOST_DESCRIPTION_LETTERS = 300
 _PLAIN_FUNCTION = '''\
@@ -97,7 +97,11 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
     imports, definitions = written.split_imports_from_definitions()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
-    parts = ["\n".join(imports), head, *definitions, _choose_entry_point_code(name, function).format(call=call)]
+    entry = _choose_entry_point_code(name, function)
+    for key in {"NAME", "DESCRIPTION", "torch", *ENTRY_POINTS} & written.statements.keys():
+        if written.statements[key] != "import torch" and (key != call or entry == _PLAIN_FUNCTION):
+            raise CallerError(f"the code calls an object '{key}', a name that the file of a row needs; rename it")
+    parts = ["\n".join(imports), head, *definitions, entry.format(call=call)]
     return parse_submission("\n\n".join(parts).encode())
 
 
@@ -199,12 +203,16 @@ class WrittenStatements:
             defaults = [self._write_value(default, name) for default in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
+        elif not statement and isinstance(value, FunctionType | type) and value.__name__ not in (name, "<lambda>"):
+            statement = f"{name} = {self.write_expression(value, name)}"  # from `import … as`
         elif not statement and isinstance(value, FunctionType | type):
             statement, dependencies = read_source_and_used_objects(name, value, self._write_object)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
             if isinstance(value, type) and not issubclass(value, Enum):
                 statement += self._write_changed_attributes(value, statement, dependencies)
+            elif isinstance(value, FunctionType):
+                statement += _write_function_attributes(name, value)
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
     def _write_changed_attributes(self, value: type, source: str, names: Mapping[str, object]) -> str:
@@ -241,9 +249,11 @@ class WrittenStatements:
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
         if isinstance(value, Enum):
-            return f"{self.write_expression(type(value), name)}[{value.name!r}]"
+            key = f"({value.value})" if isinstance(value, Flag) else f"[{value.name!r}]"  # flags may be combined
+            return f"{self.write_expression(type(value), name)}{key}"
         if is_dataclass(value) and not isinstance(value, type):
             parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+            _refuse_changed_dataclass(value, parts, name)
         elif _is_plain_named_tuple_class(type(value)):
             parts = value._asdict()
         elif type(value) in (list, tuple) and value:
@@ -259,6 +269,26 @@ class WrittenStatements:
             return repr(_check_literal(value, name))
         arguments = ", ".join(f"{key}={self._write_value(part, name)}" for key, part in parts.items())
         return f"{self.write_expression(type(value), name)}({arguments})"
+
+
+def _write_function_attributes(name: str, function: FunctionType) -> str:
+    """Return assignments of the attributes of a function that are literals, such as `mine.samples = 8`."""
+    if hasattr(function, "registry") and hasattr(function, "dispatch"):
+        raise CallerError(f"'{name}' is a functools.singledispatch, which cannot be written to a file; use isinstance")
+    lines = [f"{name}.{key} = {value!r}" for key, value in vars(function).items() if _is_literal(value)]
+    return "\n".join(["\n\n", *lines]) if lines else ""
+
+
+def _refuse_changed_dataclass(value: Any, arguments: Mapping[str, object], name: str) -> None:
+    """Raise CallerError if the arguments of a dataclass do not give its simple attributes again."""
+    kind, again = type(value), None
+    with suppress(Exception):  # an argument may be no attribute (InitVar)
+        again = kind(**arguments)
+    for key in [*getattr(value, "__dict__", ()), *(field.name for field in fields(value))]:
+        item = getattr(value, key, COMPUTED)
+        if again is None or (_is_literal(item) and getattr(again, key, COMPUTED) != item):
+            seen = f"'{name}' is a {kind.__name__}, whose arguments do not give its {key}, {item!r}, again"
+            raise CallerError(f"{seen}; set it by an argument of {kind.__name__}")
 
 
 def _is_value_of_source(value: type, attribute: str, given: object) -> bool:
@@ -293,8 +323,14 @@ def _write_import_if_installed(name: str, value: object) -> str:
     return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
 
 
-def _check_literal(value: object, name: str) -> object:
+def _is_literal(value: object) -> bool:
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        if ast.literal_eval(repr(value)) == value:
-            return value
+        read = ast.literal_eval(repr(value))
+        return type(read) is type(value) and read == value  # a class derived from `str` has methods of its own
+    return False
+
+
+def _check_literal(value: object, name: str) -> object:
+    if _is_literal(value):
+        return value
     raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot be written to a file; {_ADVICE}")

@@ -224,7 +224,8 @@ def refuse_unrepeatable_or_batch_dependent_maps(
         raise Refusal(SubmissionFault.NOT_REPEATABLE, message)
     if not (are_equal_up_to_rounding(first, repeated) and are_equal_up_to_rounding(first, reordered.flip(0))):
         message = (
-            "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
+            "an image's map depends on its batch or on earlier calls; explain each image on its own, keep no state, "
+            "and draw all random numbers from `generator`"
         )
         raise Refusal(SubmissionFault.BATCH_DEPENDENT, message)
 

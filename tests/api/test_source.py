@@ -6,9 +6,11 @@ import linecache
 import math
 import re
 import sys
-from enum import Enum
+from dataclasses import InitVar, dataclass, field
+from enum import Enum, Flag
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from captum.attr import IntegratedGradients, Occlusion, Saliency
@@ -18,6 +20,7 @@ from torch.nn import functional as F
 from roarbench.api.submission_source import make_submission
 from roarbench.common.errors import CallerError
 from roarbench.submissions.submission_calls import load_entry_point
+from tests.helpers.user_networks import doubled as double
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)
@@ -107,6 +110,79 @@ class Own:
         return self.factor * inputs.detach()
 
 
+def make_with_numpy_sum():
+    sum = np.sum  # as after `from numpy import *`
+
+    def explain(model, inputs, targets):
+        return sum(inputs.numpy(), 1, keepdims=True) * explain.factor
+
+    explain.factor = 2.0
+    return explain
+
+
+@torch.no_grad()
+def explain_without_gradients(model, inputs, targets):
+    return F.relu(double(inputs)) * (Side.LEFT | Side.RIGHT).value * SIDES.value  # torch's decorator has another F
+
+
+class Side(Flag):
+    LEFT = 1
+    RIGHT = 2
+
+
+SIDES = Side.LEFT | Side.RIGHT
+
+
+def take_half(function):
+    def inner(model, inputs, targets):
+        return function(model, inputs, targets) / 2
+
+    return inner
+
+
+@take_half
+def function(model, inputs, targets):
+    return inputs
+
+
+@functools.singledispatch
+def choose(value):
+    return 1.0
+
+
+@choose.register
+def _(value: int):
+    return 2.0
+
+
+@dataclass
+class Options:
+    factor: float = 1.0
+    power: float = field(default=2.0, init=False)
+
+
+@dataclass
+class Doubled:
+    once: InitVar[float]
+    twice: float = 0.0
+
+    def __post_init__(self, once):
+        self.twice = 2 * once
+
+
+CHANGED = Options()
+CHANGED.power = 3.0
+
+
+class Word(str):
+    def __len__(self):
+        return 9
+
+
+def make_closure_over_estimator(estimator):
+    return lambda model, inputs, targets: estimator * inputs
+
+
 def explain_by_file(given, images):
     """Execute the submission file of a function, and explain images by it."""
     estimate = load_entry_point(make_submission("mine", given).source)
@@ -130,6 +206,8 @@ def explain_by_file(given, images):
         (make_closure_over(-1.5), -1.5 * IMAGES),
         (Own, SCALE * IMAGES),
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
+        (make_with_numpy_sum(), 2 * IMAGES),
+        (explain_without_gradients, 18 * IMAGES.clamp(min=0)),
     ],
 )
 def test_submission_file_matches_function(given, expected):
@@ -237,6 +315,18 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
         (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
         (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),
         (Own(None), "is a Own, which cannot be written to a file"),
+        (
+            make_closure_over(CHANGED),
+            "'factor' is a Options, whose arguments do not give its power, 3.0, again",
+        ),
+        (make_closure_over(Doubled(1.0)), "'factor' is a Doubled, whose arguments do not give its twice, 2.0, again"),
+        (make_closure_over(Word("ab")), "'factor' is a Word, which cannot be written to a file"),
+        (
+            make_closure_over(choose),
+            "'choose' is a functools.singledispatch, which cannot be written to a file",
+        ),
+        (function, "'function' has lost the decorator of its source; leave the decorator out"),
+        (make_closure_over_estimator(2.0), "an object 'estimator', a name that the file of a row needs; rename it"),
     ],
 )
 def test_make_submission_rejects_unwritable_functions(given, words):
