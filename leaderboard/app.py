@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
@@ -44,12 +43,12 @@ def show_page() -> None:
 @pause_garbage_collection()
 def make_page(query: dict[str, str]) -> Page:
     """Make a page of all suites; a visitor's first view needs fewer suites until the server has read all once."""
-    url, folder, *selection = json.loads(os.environ[SHOWN_VARIABLE])
+    url, folder = json.loads(os.environ[SHOWN_VARIABLE])
     first_page_only = not (query or "shown" in st.session_state or find_event_of_reading().is_set())
     st.session_state["shown"] = True
     try:
         views, all_read = collect_views(
-            open_store(url), lambda suite: read_suite(url, folder, selection, suite).views, first_page_only
+            open_store(url), lambda suite: read_suite(url, folder, suite).views, first_page_only
         )
         if all_read:
             find_event_of_reading().set()
@@ -87,12 +86,11 @@ def has_current_results(read: ReadSuite) -> bool:
 
 
 @st.cache_resource(show_spinner=False, validate=has_current_results, hash_funcs={SuiteSpec: hash})
-def read_suite(url: str, folder: str, selection: Sequence[str], suite: SuiteSpec) -> ReadSuite:
+def read_suite(url: str, folder: str, suite: SuiteSpec) -> ReadSuite:
     """Read a suite, and again after a change; its views keep their boards, tables and pictures."""
     network = url, suite.dataset, suite.model
     stamp = read_stamp(*network)  # read before the results, so that it differs after a later write
-    data, reference = selection
-    return ReadSuite(read_views_of_suite(open_store(url), suite, Path(folder), (data, reference)), network, stamp)
+    return ReadSuite(read_views_of_suite(open_store(url), suite, Path(folder)), network, stamp)
 
 
 if __name__ == "__main__":

@@ -3,71 +3,57 @@
 import json
 import os
 import socket
-from collections.abc import Sized
 from importlib.util import find_spec
 from pathlib import Path
 
-from leaderboard.stored_suites import ALL, SHOWN_VARIABLE, Selection, read_views
+from leaderboard.stored_suites import SHOWN_VARIABLE, read_views
 from roarbench.common.errors import CallerError
 from roarbench.store.results import ResultsStore
 
 _FOLDER = Path(__file__).parent  # working folder for Streamlit, which reads its settings from .streamlit/ there
 
 
-def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
+def serve_app(url: str, store: Path, port: int) -> None:
     """Run the app on 127.0.0.1 until the user stops it.
 
     Raises:
-        CallerError: A package is missing, the port cannot be used, or there are no such results.
+        CallerError: A package is missing, or the port cannot be used.
         StoreError: The store cannot be opened.
     """
     _require_package("streamlit")
     _check_port(port)
-    with ResultsStore.open(url, read_only=True) as results:
-        if any(selection):
-            _refuse_empty_selection(read_views(results, store, selection), selection)
-    run_streamlit(url, store, port, selection)
+    ResultsStore.open(url, read_only=True).close()
+    run_streamlit(url, store, port)
 
 
-def run_streamlit(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
+def run_streamlit(url: str, store: Path, port: int) -> None:
     """Run the app in this process."""
     from streamlit.web import cli
 
-    os.environ[SHOWN_VARIABLE] = json.dumps(make_shown(url, store, selection))
+    os.environ[SHOWN_VARIABLE] = json.dumps(make_shown(url, store))
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
 
-def make_shown(url: str, store: Path, selection: Selection = ALL) -> tuple[str, str, str, str]:
-    """Return URL of the database, folder of the store, and selection, with absolute paths."""
+def make_shown(url: str, store: Path) -> tuple[str, str]:
+    """Return URL of the database and folder of the store, with absolute paths."""
     head, mark, path = url.partition("sqlite:///")
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
-    data, reference = selection
-    data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
-    return anywhere, str(store.resolve()), data, reference
+    return anywhere, str(store.resolve())
 
 
-def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
+def export_site(url: str, store: Path, folder: Path) -> int:
     """Write the static pages, and return the number of pages.
 
     Raises:
-        CallerError: A package is missing, the folder cannot be written, or there are no such results.
+        CallerError: A package is missing, or the folder cannot be written.
         StoreError: The store cannot be opened.
     """
     _require_package("jinja2")
     from leaderboard.render import export_site
 
     with ResultsStore.open(url, read_only=True) as results:
-        views = read_views(results, store, selection)
-        _refuse_empty_selection(views, selection)
-        return export_site(views, folder)
-
-
-def _refuse_empty_selection(boards: Sized, selection: Selection) -> None:
-    if any(selection) and not boards:
-        options = zip(("--data", "--reference"), selection, strict=True)
-        options_given = " and ".join(f"{option} {value}" for option, value in options if value)
-        raise CallerError(f"this store has no board for {options_given}; without it, the leaderboard shows all boards")
+        return export_site(read_views(results, store), folder)
 
 
 def _require_package(package: str) -> None:

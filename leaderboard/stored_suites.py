@@ -11,7 +11,7 @@ from roarbench.analysis.collect_results import (
     collect_results_of_all_versions,
     drop_unrun_submissions,
 )
-from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_selection
+from roarbench.analysis.load_results import has_only_results_of_other_suites
 from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
@@ -21,19 +21,16 @@ from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.user_files import read_suites
 
-SHOWN_VARIABLE = "ROARBENCH_BOARD"  # environment variable for the app's script: URL, folder and selection, as JSON
-# data set and explained network whose boards are shown, as for `analysis.load_results.matches_selection`; empty for all
-Selection = tuple[str, str]
-ALL: Selection = ("", "")
+SHOWN_VARIABLE = "ROARBENCH_BOARD"  # environment variable for the app's script: URL and folder, as JSON
 
 
-def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
+def read_views(store: ResultsStore, folder: Path) -> Views:
     """Return the suites by slug, in the order of the pages; suites with rows come first.
 
     Raises:
         StoreError: The database cannot be read.
     """
-    return collect_views(store, lambda suite: read_views_of_suite(store, suite, folder, selection))[0]
+    return collect_views(store, lambda suite: read_views_of_suite(store, suite, folder))[0]
 
 
 def collect_views(
@@ -55,13 +52,8 @@ def collect_views(
     return {view.slug: view for view in in_order}, len(views) == len(possible)
 
 
-def read_views_of_suite(
-    store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
-) -> list[SuiteView]:
-    return [
-        SuiteView(results, folder, store=store)
-        for results in read_all_results_of_suite(store, suite, folder, selection)
-    ]
+def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteView]:
+    return [SuiteView(results, folder, store=store) for results in read_all_results_of_suite(store, suite, folder)]
 
 
 def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
@@ -83,17 +75,14 @@ def _rank(view: SuiteView) -> tuple[bool, int]:
     return not view.results.has_rows, rank_by_headline(view.results.suite, view.headline_protocol)
 
 
-def read_all_results_of_suite(
-    store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
-) -> list[SuiteResults]:
+def read_all_results_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteResults]:
     """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.
 
     Results on different images or with different explained networks are separate; the suite's own results come first.
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
-    wanted = (results for results in versions if matches_selection(results, *selection, sources))
-    matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
+    matching = [drop_unrun_submissions(results, suite, store) for results in versions]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
         keep_most_shared_levels(add_stability_ties_and_chance(results, folder))

@@ -120,16 +120,6 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Sett
     return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), settings.store)
 
 
-def matches_selection(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:
-    """Return whether results are on these images (of any number) and for this network; "" matches everything."""
-    if data and Path(data).is_dir():
-        read = not suite_results.suite.dataset_record.generated
-        images = read and suite_results.data in _list_fingerprints_of_files(suite_results.suite, data, sources)
-    else:
-        images = suite_results.data.startswith(data)
-    return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
-
-
 def _find_image_fingerprint(
     suite: SuiteSpec, settings: Settings, sources: list[ImageSource], results: ResultsStore
 ) -> str:

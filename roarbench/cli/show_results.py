@@ -199,29 +199,18 @@ def report(
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
-    data: Annotated[
-        str,
-        declare_option(
-            "Show only boards for images in this folder, or for images whose fingerprint begins with these digits.",
-            "DIR",
-            "all",
-        ),
-    ] = "",
-    reference: Annotated[str, declare_option("Show only boards for maps of these weights.", "FILE|NAME", "all")] = "",
     export: Annotated[Path | None, declare_option("Write static pages into this folder.", "DIR")] = None,
     port: Annotated[int, declare_option("Port of the app on 127.0.0.1.", "N", most=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.serve_and_export import export_site, serve_app
-    from roarbench.plan.cells_and_runs import make_weights_title
     from roarbench.store.workspace import make_default_url
 
     url = db or make_default_url(store)
-    selection = data, make_weights_title(reference) if reference and "@" not in reference else reference
     if export is None:
-        serve_app(url, store, port, selection)
+        serve_app(url, store, port)
         return
-    pages = export_site(url, store, export, selection)
+    pages = export_site(url, store, export)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from leaderboard import app, serve_and_export
 from leaderboard.render import render_live_page
-from leaderboard.stored_suites import ALL, SHOWN_VARIABLE, collect_views, read_views_of_suite
+from leaderboard.stored_suites import SHOWN_VARIABLE, collect_views, read_views_of_suite
 from roarbench.common.errors import StoreError
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suites import SUITES
@@ -55,7 +55,7 @@ def read_page(visit):
 def test_app_rereads_only_suites_on_networks_with_new_results_or_reproductions(tmp_path):
     """Parts are computed once, and counts of runs are current."""
     make_store(tmp_path, PLANTED, is_early, images=40)
-    shown = make_store(tmp_path, QUICK, is_early, images=40), str(tmp_path), ALL
+    shown = make_store(tmp_path, QUICK, is_early, images=40), str(tmp_path)
     with pytest.raises(StoreError):
         app.open_store(f"sqlite:///{tmp_path}/nothing.sqlite")
 
