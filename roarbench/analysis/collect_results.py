@@ -12,7 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from roarbench.analysis.faithfulness_scores import list_score_specs
-from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
@@ -29,6 +28,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.suite import SuiteSpec, decode_network_pair_seed
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     describe_validation_findings,

@@ -1,4 +1,4 @@
-"""Define Quantus' metrics, and compute the drop of the predicted probability as features are removed.
+"""Define Quantus' metrics, and compute the drops of predicted probabilities of a suite's rows.
 
 Both measure faithfulness on a network that was never trained on images with removed features; ROAR avoids this problem.
 Therefore they have separate columns and do not affect gains, ranks, verdicts and warnings (docs/quantus.md).
@@ -6,7 +6,6 @@ Therefore they have separate columns and do not affect gains, ranks, verdicts an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Floats, Point
-from roarbench.stats.intervals import Estimate, estimate_over_images
+from roarbench.stats.probability_drop import ProbabilityDrop, compute_probability_drop
 from roarbench.store.annotations_and_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus
@@ -72,17 +70,6 @@ def list_score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], Score
     }
 
 
-class ProbabilityDrop(NamedTuple):
-    """Softmax probability of the class predicted on the untouched image, with intervals over test images."""
-
-    untouched: Estimate  # mean probability on untouched images, p_0, in [0, 1]
-    probabilities: tuple[Estimate, ...]  # mean probability per level, p_k
-    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, as in their code)
-    changes: tuple[Estimate, ...]
-    # mean of p_0 - p_k over images and levels above 0, in [-1, 1] (Samek et al. 2017); missing if a level is missing
-    aopc: Estimate
-
-
 def compute_probability_drops(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit, levels: Sequence[float]
 ) -> dict[str, ProbabilityDrop]:
@@ -103,24 +90,3 @@ def compute_probability_drops(
         return {}
     names = dict.fromkeys(name for name, _ in probabilities if name != CLEAN and name not in mixed)
     return {name: compute_probability_drop(untouched, [probabilities.get((name, t)) for t in levels]) for name in names}
-
-
-def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
-    """Compute the mean probabilities, relative changes and AOPC of one estimator and order.
-
-    Args:
-        untouched: Probability p_0 of every image, in (0, 1], shape (images,).
-        degraded: Probability p_k of every image at each level, in [0, 1], shape (images,); None for a missing level.
-    """
-    drops = [None if row is None else untouched - row for row in degraded]
-    whole = [drop for drop in drops if drop is not None]
-    return ProbabilityDrop(
-        _estimate_mean(untouched),
-        tuple(map(_estimate_mean, degraded)),
-        tuple(_estimate_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
-        _estimate_mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
-    )
-
-
-def _estimate_mean(values: Floats | None) -> Estimate:
-    return Estimate() if values is None else estimate_over_images(measure_means(values[None])[0])

@@ -20,7 +20,6 @@ from roarbench.analysis.result_checks import (
     explain_inconsistency,
     find_most_frequent_weights,
     has_same_rankings_for_all_networks,
-    is_at_or_near_chance,
 )
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.text import join_with_and
@@ -29,6 +28,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.chance import is_at_or_near_chance
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission

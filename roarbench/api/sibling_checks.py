@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn, strided
 
-from roarbench.analysis.result_checks import is_at_chance
 from roarbench.api.inputs import warn_caller
 from roarbench.common.text import format_percent_number
 from roarbench.datasets.repeats import hash_bytes
+from roarbench.stats.chance import is_at_chance
 
 Classes = NDArray[np.int64]
 _FEWEST_IMAGES = 20  # with fewer, classes and chance are not judged

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_chance
+from roarbench.analysis.result_checks import describe_chance
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.api.torch_patches import list_foreign_functions
 from roarbench.common.device_settings import restore_global_generators
@@ -30,6 +30,7 @@ from roarbench.compute.network_checks import (
     list_single_logit_warnings,
 )
 from roarbench.estimators.compute_maps import use_exact_eager_mode
+from roarbench.stats.chance import compute_largest_class_share, is_at_chance
 from roarbench.submissions.network_changes import ADVICE, NetworkState
 
 _FEW = 4  # images for the checks of a network

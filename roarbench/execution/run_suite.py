@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.result_checks import NEAR_CHANCE, compute_largest_class_share
+from roarbench.analysis.result_checks import NEAR_CHANCE
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
@@ -52,6 +52,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.resolution import refuse_equal_matched_masks, refuse_levels_without_effect
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, count_cores

@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_library_versions, name_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
@@ -50,6 +49,7 @@ from roarbench.execution.run_inputs import (
 from roarbench.plan.cells_and_runs import CLEAN, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import decode_network_pair_seed, refuse_unusable_fill
+from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.ranking_files import RankingSpec

@@ -6,7 +6,6 @@ Accuracies are fractions as values and percentages as texts; gains are in points
 from collections.abc import Iterable
 from typing import Any
 
-from roarbench.analysis.faithfulness_scores import ProbabilityDrop
 from roarbench.analysis.marks import Grade
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
@@ -33,6 +32,7 @@ from roarbench.report.table_record import (
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Comparison, Verdict
 
 _COMPARED_WITH_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}

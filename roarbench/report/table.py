@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
+from roarbench.analysis.faithfulness_scores import METRICS, Metric, compute_probability_drops
 from roarbench.analysis.marks import Mark, do_marks_apply_to, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
@@ -21,6 +21,7 @@ from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_ze
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Comparison, Verdict
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
