@@ -9,12 +9,10 @@ from typing import Any
 
 from leaderboard.links import Address, Site
 from leaderboard.suite_view import SuiteView, Views
-from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.paper_claims import describe_unfinished_results, list_claims_with_findings
-from roarbench.report.table import find_default_unit
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
@@ -45,21 +43,15 @@ def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
     return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in (ROAR, MORF))]
 
 
-def _judge_roar(view: SuiteView) -> SuiteJudges:
-    """Return the judges of ROAR's default unit, which may differ from the unit of the first board."""
-    return judge_suite(view.results, find_default_unit(view.results.suite, ROAR))
-
-
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the claims page: each claim with its verdict in each table."""
     records_by_view = {
-        view: view.get_or_compute("claims", partial(list_claims_with_findings, _judge_roar(view)))
+        view: view.get_or_compute("claims", partial(list_claims_with_findings, view.results))
         for view in find_suites_that_test_claims(site.views)
     }
     tested = {view: records for view, records in records_by_view.items() if any(row["ours"].cells for row in records)}
     unfinished = [
-        view.get_or_compute("unfinished claims", partial(describe_unfinished_results, _judge_roar(view)))
-        for view in tested
+        view.get_or_compute("unfinished claims", partial(describe_unfinished_results, view.results)) for view in tested
     ]
     ours = {
         (view.title, f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [row["ours"] for row in records]

@@ -1,16 +1,14 @@
 """Open stores and load results for commands, without importing torch."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from roarbench.analysis.collect_results import (
     add_stability_ties_and_chance,
     add_stored_estimators,
     collect_results,
-    collect_results_of_all_versions,
     drop_unrun_submissions,
 )
-from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
@@ -195,21 +193,6 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
                 return True
             covered |= done if done == keys else set()
     return bool(own) and not suite_results.complete and own <= covered
-
-
-def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
-    """Return the rows without a rank in all suites that use these results, by suite title."""
-    datasets_and_models = results.list_datasets_and_networks(keys)
-    dropped = {}
-    for suite in list_all_suites(results.database):
-        if (suite.dataset, suite.model) not in datasets_and_models:
-            continue
-        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_estimators(suite, results)
-        for suite_results in collect_results_of_all_versions(extended, results, sources):
-            touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
-            if touched and not has_only_results_of_other_suites(suite_results, results):
-                dropped[suite_results.title] = suite_results.inconsistent_rows
-    return dropped
 
 
 def find_run_key(store: ResultsStore, beginning: str) -> str:

@@ -2,7 +2,7 @@
 
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,6 @@ from roarbench.common.text import format_count, join_with_and
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
-    from roarbench.analysis.result_checks import UnrankedRow
     from roarbench.plan.suite import SuiteSpec
     from roarbench.store.export_and_import import Conflict, ImportOutcome
 
@@ -56,7 +55,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
+    from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.store.archived_runs import read_archived_rows
     from roarbench.store.export_and_import import check_exported_files, import_results
     from roarbench.store.published_folder import list_checked_result_files
@@ -75,8 +74,7 @@ def import_(
         for file in files:
             suites = read_suites(results.database)
             outcome = import_results(results, file)
-            unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
-            for line in _summarize_import(file, outcome, unranked_rows):
+            for line in _summarize_import(file, outcome):
                 err.print(line, soft_wrap=True)
             for line in _describe_new_versions(suites, read_suites(results.database)):
                 err.print(line, soft_wrap=True)
@@ -94,12 +92,8 @@ def _describe_new_versions(before: "list[SuiteSpec]", now: "list[SuiteSpec]") ->
             yield f"{other}: `--suite {suite.name}` means {meant[suite.name]}"
 
 
-def _summarize_import(
-    file: Path, outcome: "ImportOutcome", unranked: "Mapping[str, list[UnrankedRow]]"
-) -> Iterator[str]:
-    """Yield counts, runs with different predictions, and rows without a rank, one line each."""
-    from roarbench.report.status import describe_rows_without_rank
-
+def _summarize_import(file: Path, outcome: "ImportOutcome") -> Iterator[str]:
+    """Yield counts, and runs with different predictions, one line each."""
     conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
     known = f", {len(outcome.known)} are stored already" if outcome.known else ""
     other = f", {len(conflicts)} are stored already with other predictions, weights or rankings and were not imported"
@@ -110,8 +104,6 @@ def _summarize_import(
     yield from (_describe_conflict(conflict) for conflict in conflicts[:_MOST_CONFLICTS])
     if more > 0:
         yield f"other values: {more} more runs"
-    for title, rows in unranked.items():
-        yield from (f"{title}: {line}" for line in describe_rows_without_rank(rows))
 
 
 def _describe_conflict(conflict: "Conflict") -> str:

@@ -154,14 +154,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
     from roarbench.analysis.load_results import load_suite_results
-    from roarbench.analysis.suite_judges import judge_suite
-    from roarbench.report.paper_claims import (
-        describe_unfinished_results,
-        format_claims,
-        list_claims_with_findings,
-        make_results_title,
-    )
-    from roarbench.report.table import find_default_unit
+    from roarbench.report.paper_claims import format_claims
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
         command = propose_command("claims", reused=())
@@ -170,10 +163,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     suite_results = load_suite_results(loaded.plan, loaded.settings) if loaded else None
     if suite_results:
         _require_rows(suite_results, "claims")
-    judges = judge_suite(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = list_claims_with_findings(judges)
-    title, unfinished = (make_results_title(judges), describe_unfinished_results(judges)) if judges else ("", "")
-    out.print(wrap_lines(format_claims(records, title, unfinished), out.width), soft_wrap=True)
+    out.print(wrap_lines(format_claims(suite_results), out.width), soft_wrap=True)
     if suite_results:
         print_other_results(suite_results, "claims")
 

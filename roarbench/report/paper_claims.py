@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from roarbench.analysis.correctness_of_suite import collect_correctness
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
-from roarbench.analysis.suite_judges import SuiteJudges
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import UnknownName
 from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, ROAR, Protocol
+from roarbench.report.table import find_default_unit
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import UNTOUCHED, list_trapezoid_weights
@@ -294,7 +295,12 @@ def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
     return AccuracyTables(retrained, unretrained, get_contrast)
 
 
-def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]]:
+def _judge_roar(results: SuiteResults) -> SuiteJudges:
+    """Return the judges of ROAR's default unit, which may differ from the unit of the first board."""
+    return judge_suite(results, find_default_unit(results.suite, ROAR))
+
+
+def list_claims_with_findings(results: SuiteResults | None) -> list[dict[str, Any]]:
     """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's (`ours`).
 
     The claims are about ROAR, so other measures of the suite do not test them.
@@ -304,9 +310,9 @@ def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]
         {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)}
         for claim in CLAIMS
     ]
-    if not judges:
+    if not results:
         return records
-    measured, differences = _collect_roar_accuracies(judges), dict[ComparedPair, Contrast]()
+    measured, differences = _collect_roar_accuracies(_judge_roar(results)), dict[ComparedPair, Contrast]()
     for pair in sorted({pair for claim in CLAIMS for check in claim.checks(measured) for pair in check.pairs}):
         estimator, control = (measured.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
         if estimator and control:
@@ -316,30 +322,27 @@ def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]
     return [record | {"ours": claim.test(measured, significant)} for claim, record in zip(CLAIMS, records, strict=True)]
 
 
-def make_results_title(judges: SuiteJudges) -> str:
-    """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
-    has_one_network = len(judges.roar.scores.explained_networks) == 1
-    title = judges.suite_results.title + (f", {ONE_NETWORK}" if has_one_network else "")
-    return ". ".join(filter(None, (title, judges.suite_results.at_chance_warning)))
-
-
-def describe_unfinished_results(judges: SuiteJudges) -> str:
+def describe_unfinished_results(results: SuiteResults) -> str:
     """Return the missing runs that can change the findings on a suite's results; empty without any."""
-    return describe_missing_runs(judges.suite_results, (ROAR, MORF), judges.unit, {})
+    return describe_missing_runs(results, (ROAR, MORF), _judge_roar(results).unit, {})
 
 
-def format_claims(records: list[dict[str, Any]], results_title: str = "", unfinished: str = "") -> str:
-    """Format the claims of `list_claims_with_findings` for a terminal, each with one line for every kind of results.
+def format_claims(results: SuiteResults | None) -> str:
+    """Format all claims for a terminal, each with a line for the paper's numbers and, if given, one for a suite's.
 
-    Findings on `unfinished` results (`describe_unfinished_results`) have the sign ‡.
+    The title names the main limits of the suite's results: one explained network, or networks at chance. Findings on
+    unfinished results have the sign ‡.
     """
-    lines = [f"ours: {results_title}"] if results_title else []
-    kinds = [kind for kind in ("published", "ours") if any(kind in record for record in records)]
-    names = {kind: kind + UNFINISHED_SIGN * (kind == "ours" and unfinished != "") for kind in kinds}
-    width = max(map(len, names.values()), default=0)
-    for record in records:
+    lines, names, unfinished = list[str](), {"published": "published"}, ""
+    if results:
+        unfinished = describe_unfinished_results(results)
+        alone = f", {ONE_NETWORK}" * (len(_judge_roar(results).roar.scores.explained_networks) == 1)
+        title = ". ".join(filter(None, (f"{results.title}{alone}", results.at_chance_warning)))
+        lines, names["ours"] = [f"ours: {title}"], f"ours{UNFINISHED_SIGN * (unfinished != '')}"
+    width = max(map(len, names.values()))
+    for record in list_claims_with_findings(results):
         lines.append(f"{record['text']} ({record['where']})")
-        lines += [f"  {names[kind]:{width}}  {_describe_finding(record[kind])}" for kind in kinds]
+        lines += [f"  {name:{width}}  {_describe_finding(record[kind])}" for kind, name in names.items()]
     lines += filter(None, [write_unfinished_line(unfinished, "findings")])
     return "\n".join(lines)
 

@@ -231,13 +231,12 @@ class ResultsStore:
         with self.database.begin_read() as connection:
             return {checksum for checksum in connection.scalars(statement) if checksum}
 
-    def list_datasets_and_networks(self, keys: Collection[str] | None = None) -> set[tuple[str, str]]:
-        """Return the pairs of data set and network that have results, or results with these keys."""
+    def list_datasets_and_networks(self) -> set[tuple[str, str]]:
+        """Return the pairs of data set and network that have results."""
         statement = select(results.c.dataset, results.c.model).distinct()
 
         def read(connection: Connection) -> set[tuple[str, str]]:
-            selected = select_matching(connection, statement, results.c.key, keys) if keys is not None else None
-            return {(row.dataset, row.model) for row in selected or connection.execute(statement)}
+            return {(row.dataset, row.model) for row in connection.execute(statement)}
 
         return self.database.run_read(read)
 

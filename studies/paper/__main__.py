@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
-from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
@@ -77,7 +76,7 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Make a table of the paper's claims with their verdicts on the paper's table and on each data set."""
     shown = [dataset for dataset in sets if dataset.gains(ROAR)]
-    records = [list_claims_with_findings(judge_suite(keep_most_shared_levels(dataset.results))) for dataset in shown]
+    records = [list_claims_with_findings(keep_most_shared_levels(dataset.results)) for dataset in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.suite_judges import judge_suite
-from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Unit
+from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.report.paper_claims import (
@@ -125,12 +124,8 @@ def test_read_hooker2019_returns_complete_table(order):
         assert curves["imagenet"]["var-grad"] == kept
 
 
-def make_draws(truth=choose_accuracy):
-    return judge_suite(make_suite_results(SUITE, truth), Unit.SCALAR)
-
-
-def find_claim(draws, name):
-    return next(row for row in list_claims_with_findings(draws) if row["claim"] == name)
+def find_claim(results, name):
+    return next(row for row in list_claims_with_findings(results) if row["claim"] == name)
 
 
 def accuracy_of_one_cell(cell):
@@ -148,12 +143,12 @@ def accuracy_of_one_cell(cell):
     ],
 )
 def test_claim_on_suite_results_requires_significant_cells(truth, verdict, significant):
-    draws = make_draws(truth)
-    row = find_claim(draws, "grad-worse-than-random")
+    results = make_suite_results(SUITE, truth)
+    row = find_claim(results, "grad-worse-than-random")
     assert (row["ours"].verdict, row["ours"].significant) == (verdict, significant)
     assert row["published"] == ("holds", 15, 15, (), None, ())
-    text = format_claims(list_claims_with_findings(draws), "quick v1")
-    assert text.startswith("ours: quick v1\n") and "  published  holds in 90 of 90 cells\n" in text
+    text = format_claims(results)
+    assert text.startswith(f"ours: {results.title}") and "  published  holds in 90 of 90 cells\n" in text
 
 
 @pytest.mark.parametrize(
@@ -163,5 +158,5 @@ def test_claim_on_suite_results_requires_significant_cells(truth, verdict, signi
 def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, verdict):
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
-    made = make_draws(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
+    made = make_suite_results(SUITE, lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
     assert find_claim(made, "retraining-matters")["ours"].verdict == verdict
