@@ -47,7 +47,7 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         levels=board.levels,
         headline=headline,
         facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
-        included_levels_text=table.included_levels_text,
+        included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # the notes leave out signs such as †, because the rows state their doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",

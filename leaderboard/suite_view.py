@@ -77,12 +77,9 @@ class SuiteView:
         return f"{protocol.title} {self.describe_included_levels(protocol)}".rstrip()
 
     def describe_included_levels(self, protocol: Protocol) -> str:
-        """Return the levels of a protocol's board in words, or an empty string if the board has all the suite's."""
-        results = self.results
-        units = results.list_units(protocol)[:1]
+        """Return `SuiteResults.describe_included_levels` of a protocol's first board; empty without a board."""
         return "".join(
-            results.describe_included_levels(protocol, unit, results.list_included_levels(protocol, unit))
-            for unit in units
+            self.results.describe_included_levels(protocol, u) for u in self.results.list_units(protocol)[:1]
         )
 
     @cached_property

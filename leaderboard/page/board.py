@@ -12,7 +12,6 @@ from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import ROAR, SHOWN, Protocol
-from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_renderers import format_csv, format_json
@@ -113,23 +112,9 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
 
 
 def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol.
-
-    The protocols are those of the suite, and headline protocols of other suites on the same images and network.
-    """
+    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol of the suite."""
     if view.leads_with_roar_and_own_network:
         yield ALL_GAINS, site.get_page_link("board", view.slug), current is None
-    elsewhere = {
-        protocol: other
-        for other in reversed(view.suites_on_same_images_and_network)
-        for protocol in find_headline_protocols(other.results.suite)
-        if other.results.suite.name != view.results.suite.name and protocol in other.protocols
-    }
-    views = dict.fromkeys(view.protocols, view) | {
-        protocol: other for protocol, other in elsewhere.items() if protocol not in view.protocols
-    }
-    for protocol, owner in sorted(
-        views.items(), key=lambda item: (item[0] != view.headline_protocol, item[0] != ROAR, item[1] is not view)
-    ):
-        label = owner.get_tab_label(protocol) + ("" if owner is view else f" · {shorten_line(owner.title, 40)}")
-        yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
+    for protocol in view.protocols:
+        link = site.get_link(find_board_address(view, protocol))
+        yield view.get_tab_label(protocol), link, protocol == current

@@ -4,7 +4,7 @@ Nothing here imports torch.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -357,8 +357,8 @@ class SuiteResults:
         name = f"{len(rows)} references" if len(rows) > 1 else "reference"
         return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {self.chance_text}" if near else "")
 
-    def describe_included_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
-        """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
-        if not self.list_suite_levels_not_in(protocol, unit, levels):
-            return ""
-        return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}"
+    def describe_included_levels(self, protocol: Protocol, unit: Unit) -> str:
+        """Return the levels of a board in words, such as `at 90 %`; empty if no level of the suite is left out."""
+        levels = self.list_included_levels(protocol, unit)
+        left_out = self.list_suite_levels_not_in(protocol, unit, levels)
+        return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}" if left_out else ""

@@ -11,7 +11,6 @@ from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
     MISSING,
     SAME,
-    format_decimals,
     format_half_width,
     format_interval,
     format_percent_number,
@@ -212,9 +211,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add("probability{}/0.0", (drop.untouched for drop in drops))
         for i, t in enumerate(board.levels):
             add(f"probability{{}}/{t}", (drop.probabilities[i] for drop in drops), f"p at {t:g}",
-                form=_format_value_in_thousandths, worth=1.5 + t / 10)  # fmt: skip
+                form=format_thousandths, worth=1.5 + t / 10)  # fmt: skip
             add(f"relative_change{{}}/{t}", (drop.changes[i] for drop in drops), f"change at {t:g}",
-                form=_format_value_in_thousandths, worth=1.2 + t / 10)  # fmt: skip
+                form=format_thousandths, worth=1.2 + t / 10)  # fmt: skip
     for metric in table.metrics:  # these columns need scores from `run --with quantus`
         scores = [results.quantus.get(name, {}).get(metric.id) for name in names]
         add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=format_thousandths)
@@ -223,10 +222,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
     return comparison.verdict if comparison else None
-
-
-def _format_value_in_thousandths(estimate: Estimate) -> str:
-    return format_decimals(estimate.value, 3)
 
 
 def _is_zero_by_construction(row: Row) -> bool:

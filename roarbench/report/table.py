@@ -189,11 +189,6 @@ class SuiteTable:
         shown = {find_estimator(row.estimator).untwinned_id for row in self.board.rows}
         return self.runs.describe_missing({name: self.display_names.get(name, name) for name in shown})
 
-    @property
-    def included_levels_text(self) -> str:
-        """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
-        return self.suite_results.describe_included_levels(self.board.protocol, self.unit, self.board.levels)
-
     @cached_property
     def estimators_with_results(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from roarbench.common.text import MISSING, SAME, format_decimals, format_interval, format_signed
+from roarbench.common.text import MISSING, SAME, format_decimals, format_interval
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -221,12 +221,12 @@ def format_value(value: Any) -> str:
 
 def format_signed_value(estimate: Estimate) -> str:
     """Format an estimate without its interval, with a sign and one decimal; a dash for a missing value."""
-    return MISSING if estimate.value is None else format_signed(estimate.value)
+    return format_interval(Estimate(estimate.value))
 
 
-def format_thousandths(number: float | None) -> str:
-    """Format a number with three decimals; a dash for a missing value."""
-    return format_decimals(number, 3)
+def format_thousandths(number: float | Estimate | None) -> str:
+    """Format a number, or an estimate without its interval, with three decimals; a dash for a missing value."""
+    return format_decimals(number.value if isinstance(number, Estimate) else number, 3)
 
 
 def make_column(

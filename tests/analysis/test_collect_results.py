@@ -318,7 +318,7 @@ def test_table_caption_names_excluded_levels():
     part = keep(lambda name, t: t == 0.5)
     for protocol, text in ((ROAR, "at 30 % and 90 %"), (DIFFROAR, "at 30 % and 90 %"), (MASK_ONLY, "")):
         table = make_protocol_table(judge_suite(part), protocol, ROWS)
-        assert table.included_levels_text == text
+        assert part.describe_included_levels(protocol, table.unit) == text
         assert ("levels 0.3, 0.9, without 0.5 of the suite;" in table.caption) is bool(text)
 
 
