@@ -74,13 +74,7 @@ class SuiteView:
 
     def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that the board compares."""
-        return f"{protocol.title} {self.describe_included_levels(protocol)}".rstrip()
-
-    def describe_included_levels(self, protocol: Protocol) -> str:
-        """Return `SuiteResults.describe_included_levels` of a protocol's first board; empty without a board."""
-        return "".join(
-            self.results.describe_included_levels(protocol, u) for u in self.results.list_units(protocol)[:1]
-        )
+        return f"{protocol.title} {self.results.describe_included_levels(protocol)}".rstrip()
 
     @cached_property
     def suite_judges(self) -> SuiteJudges:
@@ -138,11 +132,6 @@ class SuiteView:
     def tables(self) -> list[SuiteTable]:
         """Return the table of every board over all levels; the tables of the headline protocol come first."""
         return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.list_units(protocol)]
-
-    @property
-    def protocol_boards(self) -> list[BoardContents]:
-        """Return the board of every protocol over its first unit and all levels; the first board comes first."""
-        return [self.get_board(protocol) for protocol in self.protocols]
 
     @property
     def headline_boards(self) -> list[BoardContents]:

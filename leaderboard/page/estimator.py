@@ -75,7 +75,7 @@ def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[An
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     """Return the boards of headline protocols that have the row; if there are none, all boards that have the row."""
     leading = [board for board in view.headline_boards if name in board.rows_by_id]
-    return leading or [board for board in view.protocol_boards if name in board.rows_by_id]
+    return leading or [board for board in map(view.get_board, view.protocols) if name in board.rows_by_id]
 
 
 def _describe_origin_and_date(view: SuiteView, name: str) -> str:

@@ -54,7 +54,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         view.get_or_compute("unfinished claims", partial(describe_unfinished_results, view.results)) for view in tested
     ]
     ours = {
-        (view.title, f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [row["ours"] for row in records]
+        (view.title, f"ROAR {view.results.describe_included_levels(ROAR)}".rstrip()): [row["ours"] for row in records]
         for view, records in tested.items()
     }
     rows = zip(list_claims_with_findings(None), *ours.values(), strict=True)

@@ -357,8 +357,9 @@ class SuiteResults:
         name = f"{len(rows)} references" if len(rows) > 1 else "reference"
         return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {self.chance_text}" if near else "")
 
-    def describe_included_levels(self, protocol: Protocol, unit: Unit) -> str:
+    def describe_included_levels(self, protocol: Protocol, unit: Unit | None = None) -> str:
         """Return the levels of a board in words, such as `at 90 %`; empty if no level of the suite is left out."""
+        unit = unit or self.suite.find_default_unit(protocol)
         levels = self.list_included_levels(protocol, unit)
         left_out = self.list_suite_levels_not_in(protocol, unit, levels)
         return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}" if left_out else ""

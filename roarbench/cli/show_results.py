@@ -113,14 +113,12 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
 
 def diagnose(*, suite: SuiteName, source: ResultsOptions) -> None:
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
-    loaded = source.load(suite)
-    from roarbench.analysis.load_results import load_suite_results
-    from roarbench.report.validity_panel import compute_validity_panel, format_text
-
-    suite_results = load_suite_results(loaded.plan, loaded.settings)
+    suite_results = source.load(suite).read_result_or_empty().stored
     _require_rows(suite_results, "diagnose")
-    panel = compute_validity_panel(suite_results)
-    out.print(format_text(panel, out.width), crop=False)
+    from roarbench.analysis.suite_judges import judge_suite
+    from roarbench.report.validity_panel import format_text
+
+    out.print(format_text(judge_suite(suite_results), out.width), crop=False)
     print_other_results(suite_results, "diagnose")
 
 
@@ -153,14 +151,13 @@ _Tested = Annotated[str, declare_option("Also test the claims on the results of 
 def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
-    from roarbench.analysis.load_results import load_suite_results
     from roarbench.report.paper_claims import format_claims
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
         command = propose_command("claims", reused=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{command}` tests them on the paper's results")
-    suite_results = load_suite_results(loaded.plan, loaded.settings) if loaded else None
+    suite_results = loaded.read_result_or_empty().stored if loaded else None
     if suite_results:
         _require_rows(suite_results, "claims")
     out.print(wrap_lines(format_claims(suite_results), out.width), soft_wrap=True)
@@ -177,10 +174,8 @@ def report(
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
     from leaderboard.suite_report import write_report
     from leaderboard.suite_view import SuiteView
-    from roarbench.analysis.load_results import load_suite_results
 
-    loaded = source.load(suite)
-    suite_results = load_suite_results(loaded.plan, loaded.settings)
+    suite_results = source.load(suite).read_result_or_empty().stored
     _require_rows(suite_results, "report")
     write_report(SuiteView(suite_results, source.store), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)

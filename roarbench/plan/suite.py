@@ -204,6 +204,11 @@ class SuiteSpec:
         protocols = (protocol, *protocol.computed_from)
         return next((block.fill for block in self.blocks if block.protocol in protocols), "mean")
 
+    def find_default_unit(self, protocol: Protocol) -> Unit:
+        """Return the unit of a protocol's tables: the unit of its first block."""
+        measured = (protocol.computed_from or (protocol,))[0]
+        return next((block.unit for block in self.blocks if block.protocol == measured), Unit.SCALAR)
+
     def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -12,7 +12,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
-from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table import SuiteTable, make_suite_table, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import ROW_KEY, Bar, Column, Table, align_part
 from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
@@ -161,7 +161,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 
 def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    table = make_table(judge_suite(results, find_default_unit(results.suite, protocol)), protocol, rows)
+    table = make_table(judge_suite(results, results.suite.find_default_unit(protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 

@@ -19,7 +19,6 @@ from roarbench.common.errors import UnknownName
 from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, ROAR, Protocol
-from roarbench.report.table import find_default_unit
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import UNTOUCHED, list_trapezoid_weights
@@ -297,7 +296,7 @@ def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
 
 def _judge_roar(results: SuiteResults) -> SuiteJudges:
     """Return the judges of ROAR's default unit, which may differ from the unit of the first board."""
-    return judge_suite(results, find_default_unit(results.suite, ROAR))
+    return judge_suite(results, results.suite.find_default_unit(ROAR))
 
 
 def list_claims_with_findings(results: SuiteResults | None) -> list[dict[str, Any]]:

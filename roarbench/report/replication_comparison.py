@@ -16,7 +16,6 @@ from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
-from roarbench.report.table import find_default_unit
 from roarbench.report.table_record import ROW_KEY, Table, make_column
 from roarbench.report.table_renderers import format_list
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
@@ -55,7 +54,7 @@ def compare_under_protocol(
     protocol: Protocol, first: SuiteResults, second: SuiteResults, part: SuiteSpec
 ) -> Replication | None:
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
-    unit = find_default_unit(part, protocol)
+    unit = part.find_default_unit(protocol)
     boards = [
         judge_suite(results, unit).make_board(protocol, unit, part.estimators)
         for results in (first, second)
@@ -96,7 +95,7 @@ def _make_protocol_record(replication: Replication) -> dict[str, Any]:
 
 
 def _count_runs(protocol: Protocol, results: SuiteResults) -> RunCounts:
-    return count_protocol_runs(results, protocol, find_default_unit(results.suite, protocol)).own
+    return count_protocol_runs(results, protocol, results.suite.find_default_unit(protocol)).own
 
 
 def format_replication(replications: Replications, first: SuiteResults, second: SuiteResults) -> Group:

@@ -16,7 +16,7 @@ from roarbench.common.errors import CallerError, RemovedName, UnknownName
 from roarbench.common.text import TABLE_WORDS, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
-from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
+from roarbench.plan.suite import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_zero, join_signs
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
@@ -271,7 +271,7 @@ def make_suite_table(
     shown = SHOWN[protocol] if protocol else suite_results.headline_protocol
     suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
     suite = suite_results.suite
-    unit = unit or find_default_unit(suite, shown)
+    unit = unit or suite.find_default_unit(shown)
     table = make_table(judge_suite(suite_results, unit), shown, suite.estimators if rows is None else rows)
     if table is None:
         available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
@@ -327,9 +327,3 @@ def _compute_accuracies_above_masks(judges: SuiteJudges) -> dict[str, dict[float
         for name in judges.suite_results.suite.estimators_with_own_row
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
-
-
-def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
-    """Return the default unit of a protocol's tables: the unit of the suite's first block of this protocol."""
-    measured = (protocol.computed_from or (protocol,))[0]
-    return next((block.unit for block in suite.blocks if block.protocol == measured), Unit.SCALAR)

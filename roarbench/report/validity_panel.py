@@ -5,7 +5,7 @@ missing value is a dash.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from textwrap import wrap
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
-from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
@@ -23,7 +23,7 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.report.doubts import MARKS, NO_RANK, Doubt, Shown, describe_doubts
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.report.table import make_table
-from roarbench.report.table_record import ROW_KEY, Column, Table, make_column
+from roarbench.report.table_record import ROW_KEY, Column, Table, format_signed_value, make_column
 from roarbench.report.table_renderers import format_list, measure_table_width
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
 from roarbench.stats.board_records import ONE_TRAINING, RANDOM
@@ -37,32 +37,24 @@ _LEGEND = "gains and areas in accuracy points; docs/validity.md explains columns
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
 
 
-@dataclass(frozen=True)
-class ValidityPanel:
-    """The rows of a suite with their sanity checks."""
-
-    suite_judges: SuiteJudges  # the panel checks gains and order under its main protocol and unit
-    names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
-    # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
-    # None for fewer than three common rows; no interval if the training noise is unknown
-    agreements: dict[str, Agreement | None]
-
-
 def can_check_validity(suite_results: SuiteResults) -> bool:
     """Return whether there are results for the panel's checks: results of ROAR, or of both MoRF and LeRF."""
     return suite_results.has_started(ROAR) or (suite_results.has_started(MORF) and suite_results.has_started(LERF))
 
 
-def compute_validity_panel(suite_results: SuiteResults) -> ValidityPanel:
-    """Build the validity panel of a suite."""
-    judges, names = judge_suite(suite_results), suite_results.suite.estimators_with_own_row
-    in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is judges.unit}
+def compare_orders(judges: SuiteJudges) -> dict[str, Agreement | None]:
+    """Compare the main protocol's order of rows with other orders, by their source: `kar`, `morf`, `unit pixel`, ….
+
+    The result is None for fewer than three common rows; it has no interval if the training noise is unknown.
+    """
+    suite = judges.suite_results.suite
+    in_suite = {block.protocol for block in suite.blocks if block.unit is judges.unit}
     protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != judges.main_protocol]
     orders: dict[str, Judge] = {each.name: judges.judge(each, judges.unit) for each in protocols}
     orders |= {f"unit {unit}": judge for unit, judge in judges.judges_by_unit.items() if unit is not judges.unit}
     orders |= {f"fill {fill}": judge for fill, judge in judges.judges_by_fill.items() if judge is not judges.main_gains}
-    agreements = {name: _compare_orders_of_rows(judges.main_gains, judge, names) for name, judge in orders.items()}
-    return ValidityPanel(judges, names, agreements)
+    names = suite.estimators_with_own_row
+    return {name: _compare_orders_of_rows(judges.main_gains, judge, names) for name, judge in orders.items()}
 
 
 def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> Agreement | None:
@@ -73,12 +65,14 @@ def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> A
     return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)
 
 
-def format_text(panel: ValidityPanel, width: int) -> Group:
-    """Format the panel for a terminal of this width, in characters; no cell is cropped."""
-    sections, doubts = list_sections(panel), list_lines_below_panel(panel)
-    judges = panel.suite_judges
+def format_text(judges: SuiteJudges, width: int) -> Group:
+    """Format the panel for a terminal of this width, in characters; no cell is cropped.
+
+    The panel checks gains and order under the main protocol and unit of the judges.
+    """
+    sections, doubts = list_sections(judges), list_lines_below_panel(judges)
     protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
-    called = choose_row_names((*judges.suite_results.suite.estimators, *panel.names))
+    called = choose_row_names(judges.suite_results.suite.estimators)
     missing = describe_missing_runs(judges.suite_results, protocols, judges.unit, called)
     unfinished = write_unfinished_line(missing, "numbers and marks")
     sign = UNFINISHED_SIGN * bool(unfinished)
@@ -96,23 +90,25 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
     note = [f"Rows without any value are left out: {left_out}"] if left_out else []
-    lines = [*note, *_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
+    lines = [*note, *_write_legend(judges), "", *describe_rank_agreements(judges), *doubts] if sections else doubts[-1:]
     lines += filter(None, [unfinished])
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
-def list_sections(panel: ValidityPanel) -> list[Table]:
+def list_sections(judges: SuiteJudges) -> list[Table]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
+    suite = judges.suite_results.suite
+    rows = suite.estimators_with_own_row  # estimators and controls without twins, in the suite's order
     sections = {
-        "Marks": _list_mark_columns(panel),
-        "Removal masks": _list_removal_mask_columns(panel),
-        "Twins": _list_twin_columns(panel),
-        "Gains": _list_gain_and_area_columns(panel),
+        "Marks": _list_mark_columns(judges, rows),
+        "Removal masks": _list_removal_mask_columns(judges, rows),
+        "Twins": _list_twin_columns(judges.main_gains, rows),
+        "Gains": _list_gain_and_area_columns(judges, rows),
     }
-    display_names = choose_row_names((*panel.suite_judges.suite_results.suite.estimators, *panel.names))
-    names = make_column(ROW_KEY, panel.names, "estimator", (display_names[name] for name in panel.names), side="left")
-    if panel.suite_judges.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
+    display_names = choose_row_names(suite.estimators)
+    names = make_column(ROW_KEY, rows, "estimator", map(display_names.__getitem__, rows), side="left")
+    if judges.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
         sections = {
             title: {heading: cells for heading, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in sections.items()
@@ -124,21 +120,20 @@ def list_sections(panel: ValidityPanel) -> list[Table]:
     ]
 
 
-def _list_mark_columns(panel: ValidityPanel) -> Columns:
+def _list_mark_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
     marks = [
         {
             mark.kind: f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
-            for mark in grade_shares_of_gain(panel.suite_judges, name)
+            for mark in grade_shares_of_gain(judges, name)
         }
-        for name in panel.names
+        for name in names
     ]
     kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
     return {_HEADINGS.get(kind, kind): [row_marks.get(kind, MISSING) for row_marks in marks] for kind in kinds}
 
 
-def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
-    suite_judges, names, columns = panel.suite_judges, panel.names, {}
-    mask_only = suite_judges.mask_only
+def _list_removal_mask_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
+    columns, mask_only = Columns(), judges.mask_only
     for t in mask_only.levels:
         columns[f"mask-only at {t:g}"] = [
             _format_mask_accuracy(
@@ -147,39 +142,36 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [
-            format_interval(suite_judges.estimate_accuracy_above_masks(name, t).in_points) for name in names
+            format_interval(judges.estimate_accuracy_above_masks(name, t).in_points) for name in names
         ]
-    has_neighbours = not suite_judges.suite_results.suite.dataset_record.tabular
-    for t in suite_judges.main_gains.levels if has_neighbours else ():
-        columns[f"smoothness at {t:g}"] = [format_decimals(suite_judges.smoothness.get((name, t)), 2) for name in names]
-    ties = suite_judges.suite_results.ties
+    has_neighbours = not judges.suite_results.suite.dataset_record.tabular
+    for t in judges.main_gains.levels if has_neighbours else ():
+        columns[f"smoothness at {t:g}"] = [format_decimals(judges.smoothness.get((name, t)), 2) for name in names]
+    ties = judges.suite_results.ties
     return columns | ({"ties, %": [format_percent_number(ties.get(name)) for name in names]} if ties else {})
 
 
-def _list_twin_columns(panel: ValidityPanel) -> Columns:
-    main, columns = panel.suite_judges.main_gains, {}
+def _list_twin_columns(main: Judge, names: Sequence[str]) -> Columns:
+    columns = Columns()
     for kind in _KINDS:
-        twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in panel.names}
+        twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in names}
         if not {*twins.values()}.isdisjoint(main.scores.estimators):
-            gains = [Estimate(main.estimate_gain(twin).value) for twin in twins.values()]
-            columns[kind] = list(map(format_interval, gains))
+            columns[kind] = [format_signed_value(main.estimate_gain(twin)) for twin in twins.values()]
             columns[f"Δ {kind}"] = [format_interval(main.estimate(main.subtract_gain(*pair))) for pair in twins.items()]
     return columns
 
 
-def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
-    suite_judges = panel.suite_judges
-    columns = {"gain": suite_judges.main_gains}
-    for variants in (suite_judges.judges_by_unit, suite_judges.judges_by_fill):
-        columns |= {f"gain, {variant}": judges for variant, judges in variants.items()} if len(variants) > 1 else {}
+def _list_gain_and_area_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
+    columns = {"gain": judges.main_gains}
+    for variants in (judges.judges_by_unit, judges.judges_by_fill):
+        columns |= {f"gain, {variant}": judge for variant, judge in variants.items()} if len(variants) > 1 else {}
     gaps = {
-        "LeRF - MoRF, retrained": suite_judges.judge_areas_between_orders(ROAR, KAR),
-        "LeRF - MoRF, reference": suite_judges.judge_areas_between_orders(MORF, LERF),
+        "LeRF - MoRF, retrained": judges.judge_areas_between_orders(ROAR, KAR),
+        "LeRF - MoRF, reference": judges.judge_areas_between_orders(MORF, LERF),
     }
-    columns |= {heading: judges for heading, judges in gaps.items() if judges.levels}
+    columns |= {heading: judge for heading, judge in gaps.items() if judge.levels}
     return {
-        heading: [format_interval(judges.estimate_gain(name)) for name in panel.names]
-        for heading, judges in columns.items()
+        heading: [format_interval(judge.estimate_gain(name)) for name in names] for heading, judge in columns.items()
     }
 
 
@@ -192,8 +184,8 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
     return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{margin})"
 
 
-def _write_legend(panel: ValidityPanel) -> list[str]:
-    judges, results = panel.suite_judges, panel.suite_judges.suite_results
+def _write_legend(judges: SuiteJudges) -> list[str]:
+    results = judges.suite_results
     protocol = f"{judges.main_protocol.title} on " if judges.main_gains.levels else ""
     lines = [f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {judges.unit}; {_LEGEND}"]
     if judges.main_gains.has_intervals:
@@ -201,11 +193,11 @@ def _write_legend(panel: ValidityPanel) -> list[str]:
     return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
-def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
+def describe_rank_agreements(judges: SuiteJudges) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
-    main = panel.suite_judges.main_protocol.title
+    main = judges.main_protocol.title
     lines = []
-    for other, agreement in panel.agreements.items():
+    for other, agreement in compare_orders(judges).items():
         if agreement is None:
             lines.append(f"{main} and {other}: unknown; fewer than {FEWEST_ROWS} rows have a gain under both.")
             continue
@@ -218,13 +210,13 @@ def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
     return lines
 
 
-def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
+def list_lines_below_panel(judges: SuiteJudges) -> list[str]:
     """Return the rows without a rank, and the doubts about rows except those that columns show."""
-    judges, results = panel.suite_judges, panel.suite_judges.suite_results
+    results = judges.suite_results
     unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is judges.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    found = list(_list_doubts(panel))
+    found = list(_list_doubts(judges))
     doubts = describe_doubts(found)
     if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
@@ -234,12 +226,11 @@ def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]
 
 
-def _list_doubts(panel: ValidityPanel) -> Iterator[Doubt]:
+def _list_doubts(judges: SuiteJudges) -> Iterator[Doubt]:
     """Yield the doubts about the main protocol's rows, then those about rows that only other protocols have."""
-    judges = panel.suite_judges
-    known = set[str]()
+    known, names = set[str](), judges.suite_results.suite.estimators_with_own_row
     for protocol in dict.fromkeys((judges.main_protocol, *judges.suite_results.list_started_protocols())):
-        rows = [name for name in panel.names if name not in known]
+        rows = [name for name in names if name not in known]
         table = make_table(judges, protocol, rows) if rows else None
         for doubt in table.doubts if table else ():
             here = doubt.kind.shown is Shown.NAME if known else doubt.kind.shown is not Shown.COLUMN

@@ -8,11 +8,12 @@ import pytest
 
 from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
 from roarbench.analysis.faithfulness_scores import METRICS, compute_probability_drops, list_score_specs
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import LERF, MORF, ROAR
-from roarbench.report.validity_panel import compute_validity_panel, list_sections
+from roarbench.report.validity_panel import list_sections
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.probability_drop import compute_probability_drop
 from roarbench.store.annotations_and_scores import Score, store_scores
@@ -167,8 +168,12 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     tied = [doubt for doubt in make_table(stored).doubts if "same value" in doubt.sentence]
     doubt = "75% of the features in its maps have the same value, so their order is random"
     assert [(each.row, each.sentence, each.sign) for each in tied] == [("var-grad", f"{doubt}.", "(!)")]
-    shown = compute_validity_panel(stored)
+    shown = judge_suite(stored)
     (masks,) = (section.columns for section in list_sections(shown) if section.title == "Removal masks")
     texts = {column.heading: column.texts for column in masks}
     found = dict(zip(texts["estimator"], texts["ties, %"], strict=True))
-    assert found == dict.fromkeys(shown.names, "–") | {"var-grad": "75.0", "grad": "50.0", "sobel": "100.0"}
+    assert found == dict.fromkeys(stored.suite.estimators_with_own_row, "–") | {
+        "var-grad": "75.0",
+        "grad": "50.0",
+        "sobel": "100.0",
+    }

@@ -21,8 +21,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.paper_claims import compute_mean_accuracies
 from roarbench.report.suite_charts import make_chart
-from roarbench.report.table import find_default_unit
-from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
+from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.correctness_and_gain import UNTOUCHED
 from tests.helpers.made_up_results import (
@@ -59,7 +58,7 @@ def test_units_start_with_unit_of_tables(whole):
     ]
     results = replace(whole, suite=replace(SUITE, blocks=tuple(blocks)))
     assert results.list_units(KAR) == (Unit.SCALAR, Unit.PIXEL)
-    assert find_default_unit(results.suite, KAR) is Unit.SCALAR
+    assert results.suite.find_default_unit(KAR) is Unit.SCALAR
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     assert not any(doubt.sign for doubt in make_table(void).doubts)
     assert any(doubt.sign for doubt in make_table(sound).doubts)
     for suite_results, said in ((void, True), (sound, False)):
-        shown, beside = make_table(suite_results), compute_validity_panel(suite_results)
+        shown, beside = make_table(suite_results), judge_suite(suite_results)
         texts = (
             render_words(shown),
             render(shown, "markdown"),

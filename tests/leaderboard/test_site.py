@@ -74,7 +74,11 @@ def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, vi
     for at in list_addresses(views):
         if at.page == "board" and not at.get_choice("unit"):
             view, name = views[at.suite], at.get_choice("protocol")
-            board = next(b for b in view.protocol_boards if b.protocol.name == (name or view.headline_protocol.name))
+            board = next(
+                b
+                for b in map(view.get_board, view.protocols)
+                if b.protocol.name == (name or view.headline_protocol.name)
+            )
             html = (site / ("index.html" if at == list_addresses(views)[0] else make_file_name(at))).read_text()
             body = html.partition("<tbody")[2].partition("</tbody>")[0]
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]

@@ -10,6 +10,7 @@ from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_report import render_report
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.marks import Grade
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.settings import Settings
@@ -18,7 +19,7 @@ from roarbench.report import doubts
 from roarbench.report.combined_table import make_combined_table
 from roarbench.report.doubts import KINDS, Doubt, Kind, Shown, describe_doubts, join_signs
 from roarbench.report.table_notes import suggest_diagnose, write_all_notes
-from roarbench.report.validity_panel import compute_validity_panel, format_text
+from roarbench.report.validity_panel import format_text
 from tests.helpers.made_up_results import LEVELS, MAIN, SUITE, make_suite_results, make_table, render_text, render_words
 from tests.helpers.shown_tables import format_html, render
 
@@ -51,7 +52,7 @@ def test_new_kind_of_doubt_is_one_entry_and_appears_everywhere(results, monkeypa
         assert rows["grad"][part]["flag"] == SENTENCE and rows["grad"][part]["grade"] in (None, "none")
     frame = EvaluatedRows(BOTH, Settings(tmp_path), results).to_dataframe()
     assert [*frame["own_network_flag"].dropna()] == [SENTENCE], "rb"
-    assert note in render_text(format_text(compute_validity_panel(results), 200), 200)
+    assert note in render_text(format_text(judge_suite(results), 200), 200)
     monkeypatch.setattr(SuiteView, "run_states", {})
     view = SuiteView(results, tmp_path)
     site = Site({view.slug: view}, list_addresses({view.slug: view}))

@@ -26,7 +26,7 @@ from roarbench.report.paper_claims import (
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_notes import summarize_notes, write_all_notes
-from roarbench.report.validity_panel import compute_validity_panel, format_text
+from roarbench.report.validity_panel import format_text
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.made_up_results import (
     DATA,
@@ -150,7 +150,7 @@ def test_added_row_counts_for_itself_and_left_out_levels_do_not_count():
     unfinished = {name: row["unfinished"] for name, row in parse_rows(waiting).items()}
     assert unfinished == {"random": False, "sobel": False, "grad": False, "var-grad": False, "ig": True}
     assert "Unfinished (‡): 2 of 6 runs are missing of ig; verdicts may change." in render(waiting, "markdown")
-    panel = render_text(format_text(compute_validity_panel(waiting.suite_results), 200), 200)
+    panel = render_text(format_text(judge_suite(waiting.suite_results), 200), 200)
     assert "Unfinished (‡): ROAR: 2 of 6 runs are missing of ig; numbers and marks may change." in panel
     low = remove(whole, lambda point: point.cell.t == 0.3)
     assert make_table(low, "roar").runs.own == RunCounts(12, 27)
@@ -196,12 +196,12 @@ def test_panel_of_diagnose_is_marked_by_missing_runs_of_its_protocols():
     for retrain, order, title in ((ROAR.retrain, ROAR.order, "ROAR"), (KAR.retrain, KAR.order, "KAR")):
         missing = next(at for at in whole.results if (at.cell.retrain, at.cell.order) == (retrain, order))
         found = remove(whole, lambda point, missing=missing: point == missing)
-        text = render_text(format_text(compute_validity_panel(found), 300), 300)
+        text = render_text(format_text(judge_suite(found), 300), 300)
         assert text.startswith(f"{whole.title}‡")
         assert re.search(
             rf"Unfinished \(‡\): .*{title}: 1 of \d+ runs is missing.*; numbers and marks may change\.", text
         )
-    assert "‡" not in render_text(format_text(compute_validity_panel(whole), 300), 300)
+    assert "‡" not in render_text(format_text(judge_suite(whole), 300), 300)
 
 
 def test_replication_is_marked_by_missing_runs_of_either_result(complete, unfinished):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError
@@ -16,7 +17,7 @@ from roarbench.report.doubts import Shown
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
-from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
+from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.store.annotations_and_scores import AnnotationKind, replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
@@ -210,6 +211,6 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert "75% of the features in its maps have the same value" in flags["var-grad"]
     assert all(IMPORTED in flag for flag in flags.values())
-    assert f"(!!) {ENTRY.id}: {NETWORK}." in list_lines_below_panel(compute_validity_panel(shown))
+    assert f"(!!) {ENTRY.id}: {NETWORK}." in list_lines_below_panel(judge_suite(shown))
     said = write_all_notes(table, signs=False)  # rows of the board have no sign
     assert "var-grad 50%" in said and "†" not in said

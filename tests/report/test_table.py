@@ -20,7 +20,7 @@ from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.combined_table import has_combined_table, make_combined_table
 from roarbench.report.doubts import Doubt, Kind, Shown, find_doubts
-from roarbench.report.table import SuiteTable, find_default_unit
+from roarbench.report.table import SuiteTable
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table_renderers import wrap_columns
@@ -353,7 +353,7 @@ def test_wrap_columns_breaks_names_before_words(width, name, words):
 def test_published_tables_have_whole_words_on_80_columns(suite):
     results = load_published_results(suite).stored
     for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
-        draws = judge_suite(results, find_default_unit(results.suite, protocol))
+        draws = judge_suite(results, results.suite.find_default_unit(protocol))
         if not (table := make_protocol_table(draws, protocol, results.suite.estimators)):
             continue
         shown = format_printed(table, notes=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MORF, ROAR, SHOWN
 from roarbench.plan.suite import Block
@@ -18,7 +19,7 @@ from roarbench.report.replication_comparison import (
     list_uncompared_protocols,
     make_replication_record,
 )
-from roarbench.report.validity_panel import compute_validity_panel, describe_rank_agreements, format_text, list_sections
+from roarbench.report.validity_panel import compare_orders, describe_rank_agreements, format_text, list_sections
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.intervals import Estimate
 from roarbench.store.export_and_import import import_results
@@ -40,7 +41,7 @@ REPLICATION = replace(SUITE, replication=1)
 
 @pytest.fixture(scope="module")
 def made():
-    return compute_validity_panel(make_suite_results(accuracy=make_leaky_accuracy(0.5)))
+    return judge_suite(make_suite_results(accuracy=make_leaky_accuracy(0.5)))
 
 
 def format_printed(panel, width=300):
@@ -58,9 +59,9 @@ def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed, hence no interval
-    retrained = made.suite_judges.judge_areas_between_orders(ROAR, KAR)
+    retrained = made.judge_areas_between_orders(ROAR, KAR)
     assert areas[gaps[0]] == f"{retrained.estimate_gain('grad').value:+.1f}"
-    gains = made.suite_judges.main_gains
+    gains = made.main_gains
     twins = find_cells(made, "Twins", "grad")
     assert twins["blurred"] == f"{gains.estimate_gain('grad~blurred').value:+.1f}"
     assert twins["Δ blurred"].startswith(f"{gains.subtract_gain('grad', 'grad~blurred').value:+.1f} [")
@@ -84,7 +85,7 @@ def test_validity_text_is_complete_with_doubts_last(made):
 @pytest.mark.parametrize(("kinds", "column"), [(("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")])
 def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
-    found = compute_validity_panel(make_suite_results(scored))
+    found = judge_suite(make_suite_results(scored))
     columns = {column.heading: column.texts for part in list_sections(found) for column in part.columns}
     assert column in columns and not any(set(cells) <= {"–"} for cells in columns.values())
     assert format_printed(found).rstrip().endswith("which made-up does not have.")
@@ -94,7 +95,7 @@ def test_validity_text_says_that_suite_lacks_roar(kinds, column):
 def test_panel_of_a_table_has_no_smoothness_of_masks(data, shows):
     """The columns of a table have no neighbours."""
     suite = replace(SUITE, dataset=data, blocks=(Block(ROAR, ("random", "grad"), LEVELS, seeds=2),))
-    panel = compute_validity_panel(make_suite_results(suite))
+    panel = judge_suite(make_suite_results(suite))
     headings = {column.heading for section in list_sections(panel) for column in section.columns}
     assert "gain" in headings and ("smoothness at 0.9" in headings) is shows
 
@@ -105,7 +106,7 @@ def test_documented_validity_panel_matches_published_rows(tmp_path):
     study = ROOT / "studies" / "replication"
     with ResultsStore.open(make_default_url(tmp_path)) as results:
         import_results(results, study / "quick-2.parquet")
-        found = compute_validity_panel(collect_results(read_suite(study / "quick-2.toml"), results))
+        found = judge_suite(collect_results(read_suite(study / "quick-2.toml"), results))
     whole = "\n".join(f"    {line}".rstrip() for line in format_printed(found, 80).splitlines())
     page = (ROOT / "docs" / "validity.md").read_text("utf-8")
     (shown,) = re.findall(r"prints among others:\n\n(.+?)\n\n\S", page, re.S)
@@ -125,15 +126,15 @@ def turned(cell):
 
 
 def test_rank_agreements_have_sign_of_true_order():
-    made = compute_validity_panel(make_suite_results(ORDERED, turned))
-    assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel"]
-    for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=True):
+    made = judge_suite(make_suite_results(ORDERED, turned))
+    assert [*compare_orders(made)] == ["kar", "morf", "lerf", "unit pixel"]
+    for (other, alike), tau in zip(compare_orders(made).items(), (-1, 1, -1, -1), strict=True):
         assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "every significant pair is opposed or none"
         assert alike.tau.low <= tau <= alike.tau.high
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
-    short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned))
-    assert {*short.agreements.values()} == {None} and "fewer than 3 rows" in describe_rank_agreements(short)[0]
+    short = judge_suite(make_suite_results(replace(ORDERED, blocks=few), turned))
+    assert {*compare_orders(short).values()} == {None} and "fewer than 3 rows" in describe_rank_agreements(short)[0]
 
 
 def test_compare_replication_counts_equal_verdicts():
