@@ -79,3 +79,11 @@ class UnrankedRow(NamedTuple):
     unit: Unit
     estimator: str
     reason: str
+
+
+def describe_rows_without_rank(unranked: Iterable[UnrankedRow]) -> list[str]:
+    """Describe each row without a rank, with the reason."""
+    boards_by_row = defaultdict[tuple[str, str], list[str]](list)
+    for row in unranked:
+        boards_by_row[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
+    return [f"{name} has no rank ({', '.join(boards)}): {reason}." for (name, reason), boards in boards_by_row.items()]

@@ -140,7 +140,7 @@ def check(folder: Folder, before: Before = None) -> None:
 
 def comment(folder: Folder, before: Before = None) -> None:
     """Print a Markdown comment on a pull request: its new rows and the boards with them."""
-    from roarbench.report.row_pull_request import format_pull_request_comment
+    from roarbench.report.pull_request_comment import format_pull_request_comment
 
     out.print(format_pull_request_comment(folder, before), soft_wrap=True, markup=False, end="")
 
@@ -160,7 +160,7 @@ def submit(
     Rows of a small version (--max-images) cannot be submitted.
     """
     from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.report.row_pull_request import add_published_file, plan_pull_request
+    from roarbench.execution.row_publication import add_published_file, plan_pull_request
 
     with open_store_for_reading(store, db) as results_store:
         prepared = plan_pull_request(results_store, suite, row, folder, about)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from roarbench.analysis.result_checks import UnrankedRow
+from roarbench.analysis.result_checks import UnrankedRow, describe_rows_without_rank
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import list_some
@@ -63,14 +63,6 @@ def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpe
         for point, (_, reason) in states.items()
         if reason
     ]
-
-
-def describe_rows_without_rank(unranked: Iterable[UnrankedRow]) -> list[str]:
-    """Describe each row without a rank, with the reason."""
-    boards_by_row = defaultdict[tuple[str, str], list[str]](list)
-    for row in unranked:
-        boards_by_row[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
-    return [f"{name} has no rank ({', '.join(boards)}): {reason}." for (name, reason), boards in boards_by_row.items()]
 
 
 def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
+from roarbench.analysis.result_checks import describe_rows_without_rank
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
@@ -21,7 +22,6 @@ from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.report.doubts import MARKS, NO_RANK, Doubt, Shown, describe_doubts
-from roarbench.report.status import describe_rows_without_rank
 from roarbench.report.table import make_table
 from roarbench.report.table_record import ROW_KEY, Column, Table, format_signed_value, make_column
 from roarbench.report.table_renderers import format_list, measure_table_width

@@ -12,8 +12,9 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
+from roarbench.execution.row_publication import add_published_file, plan_pull_request
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
-from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
+from roarbench.report.pull_request_comment import format_pull_request_comment
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.export_and_import import ANNOTATIONS, compute_row_checksum, export_results, import_results
 from roarbench.store.published_folder import (

@@ -1,4 +1,4 @@
-"""Prepare and write the file of published rows, say why a row would have no rank, and comment on the pull request."""
+"""Prepare and write the file of published rows, and say why a row would have no rank."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -8,61 +8,21 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from roarbench.analysis.load_results import find_suite_in_open_store, load_from_open_store
+from roarbench.analysis.result_checks import describe_rows_without_rank
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_count, format_markdown_table
+from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
-from roarbench.report.combined_table import make_default_table, present
-from roarbench.report.status import describe_rows_without_rank
-from roarbench.report.table_renderers import render
 from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
-from roarbench.store.published_folder import (
-    INDEX,
-    PublishedFile,
-    add_file_to_index,
-    find_named_or_exported_suite,
-    find_new_results_of_change,
-    read_checked_folder,
-)
+from roarbench.store.published_folder import INDEX, add_file_to_index, read_checked_folder
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
-
-
-def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
-    """Write a Markdown comment on a pull request that changes a folder of results: its new rows and their tables.
-
-    The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
-    """
-    results_by_file = read_checked_folder(folder)
-    new = find_new_results_of_change(folder, results_by_file, before) if before else results_by_file
-    if not new:
-        return "There is no new row, and all published rows are unchanged.\n"
-    rows = []
-    for file, results in new.items():
-        names = sorted({result.run.cell.estimator for result in results} - {CLEAN})
-        listed = ", ".join(f"`{name}`" for name in names if "~" not in name)
-        rows.append((f"`{file.path}`", f"{len(results):,}", listed, file.about))
-    paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
-    for suite in dict.fromkeys(file.versioned_suite for file in new):
-        files = [file for file in results_by_file if file.versioned_suite == suite]
-        paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
-    paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` confirms them.", ""]
-    return "\n\n".join(paragraphs)
-
-
-def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
-    with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
-        for file in files:
-            import_results(store, folder / file.path)
-        suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
-        results = load_from_open_store(store, suite, Settings(Path(temporary)))
-        return render(present(make_default_table(results)), "markdown", notes=True)
 
 
 class PreparedPublication(NamedTuple):

@@ -1,0 +1,50 @@
+"""Comment on a pull request that adds published rows."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from roarbench.analysis.load_results import load_from_open_store
+from roarbench.common.text import format_markdown_table
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.settings import Settings
+from roarbench.report.combined_table import make_default_table, present
+from roarbench.report.table_renderers import render
+from roarbench.store.export_and_import import import_results
+from roarbench.store.published_folder import (
+    PublishedFile,
+    find_named_or_exported_suite,
+    find_new_results_of_change,
+    read_checked_folder,
+)
+from roarbench.store.results import ResultsStore, make_default_url
+
+
+def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
+    """Write a Markdown comment on a pull request that changes a folder of results: its new rows and their tables.
+
+    The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
+    """
+    results_by_file = read_checked_folder(folder)
+    new = find_new_results_of_change(folder, results_by_file, before) if before else results_by_file
+    if not new:
+        return "There is no new row, and all published rows are unchanged.\n"
+    rows = []
+    for file, results in new.items():
+        names = sorted({result.run.cell.estimator for result in results} - {CLEAN})
+        listed = ", ".join(f"`{name}`" for name in names if "~" not in name)
+        rows.append((f"`{file.path}`", f"{len(results):,}", listed, file.about))
+    paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
+    for suite in dict.fromkeys(file.versioned_suite for file in new):
+        files = [file for file in results_by_file if file.versioned_suite == suite]
+        paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
+    paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` confirms them.", ""]
+    return "\n\n".join(paragraphs)
+
+
+def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
+    with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
+        for file in files:
+            import_results(store, folder / file.path)
+        suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
+        results = load_from_open_store(store, suite, Settings(Path(temporary)))
+        return render(present(make_default_table(results)), "markdown", notes=True)
