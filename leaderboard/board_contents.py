@@ -205,11 +205,6 @@ class BoardContents:
         return describe_levels(self.levels)
 
     @property
-    def kinds(self) -> Mapping[str, str]:
-        """Return the descriptions of the colour classes under this protocol."""
-        return find_kinds(self.protocol)
-
-    @property
     def legend_title(self) -> str:
         """Return the name of the gain, with the order of removal if the name alone does not tell two orders apart."""
         name = capitalize(self.gain)
@@ -219,7 +214,7 @@ class BoardContents:
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return each colour class that occurs on the board, with its description."""
         present = {row.colour_class for row in self.rows}
-        return [(kind, meaning) for kind, meaning in self.kinds.items() if kind in present]
+        return [(kind, meaning) for kind, meaning in find_kinds(self.protocol).items() if kind in present]
 
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:

@@ -153,11 +153,6 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
         tuple(searches),
     )
-    return _add_labels(plot)
-
-
-def _add_labels(plot: Scatter) -> Scatter:
-    """Place the dots' labels, for wide and for narrow screens."""
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
     ordered = sorted(plot.dots, key=_get_own_gain, reverse=True)
     return plot._replace(dots=[dot._replace(label=places[dot.id], phone_label=phone_places[dot.id]) for dot in ordered])

@@ -23,9 +23,7 @@ class Advice(NamedTuple):
     The front is empty if no row explains its network.
     """
 
-    slug: str
-    title: str
-    removal_text: str  # levels and order of removal behind the own-network gains
+    own_network: BoardContents
     levels_text: str  # levels of each gain that is shown
     front: list[AdvisedRow]
     near: list[AdvisedRow]
@@ -65,8 +63,7 @@ def recommend_rows(
     near = [advised for advised in others if advised.row.value.high is not None and advised.row.value.high >= lowest]
     near.sort(key=lambda advised: -(advised.row.value.value or 0.0))
     levels = (f"{board.gain}: {board.levels_text}" for board in (roar, own_network) if board and board.started_rows)
-    slug, title, removal_text = own_network.slug, own_network.title, own_network.removal_text
-    return Advice(slug, title, removal_text, "; ".join(levels), front, near)
+    return Advice(own_network, "; ".join(levels), front, near)
 
 
 def _is_above_rows_with_as_few_passes(row: BoardRow, rows: Iterable[BoardRow]) -> bool:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leaderboard.board_contents import BEATS, CONTROL, OPEN, BoardContents, BoardRow
+from leaderboard.board_contents import BEATS, CONTROL, OPEN, BoardContents, BoardRow, find_kinds
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.suite_view import SuiteView, sort_for_display
@@ -101,7 +101,7 @@ def _make_legend(boards: Iterable[BoardContents]) -> list[tuple[str, list[tuple[
     """Return the colour legend; boards whose colours have the same meanings share an entry."""
     kinds, present = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for board in boards:
-        kinds[board.legend_title] = board.kinds
+        kinds[board.legend_title] = find_kinds(board.protocol)
         present[board.legend_title] |= {row.colour_class for row in board.rows if row.started}
     titles_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for title, meanings in kinds.items():

@@ -108,13 +108,8 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
     from roarbench.report.validity_panel import can_check_validity
 
     check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
-    lines = [
-        propose_command("table"),
-        propose_command(check),
-        propose_command("plot", "-o", picture),
-        propose_command("status"),
-    ]
-    err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
+    proposed = (("table",), (check,), ("plot", "-o", picture), ("status",))
+    err.print("\n  ".join(["next:", *(propose_command(*words) for words in proposed)]), soft_wrap=True)
     for line in advice:
         err.print(append_proposed_command(line), soft_wrap=True)
 

@@ -33,7 +33,7 @@ COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
 # forms of estimators (ids without the base) that have a fixed colour and marker
 FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")
 # metadata to leave out, by file ending, so that equal figures give equal files
-FORMATS: dict[str, dict[str, None]] = {
+FORMATS: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -206,11 +206,11 @@ def use_own_settings() -> Iterator[None]:
         yield
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF; raise CallerError as `check_picture_path` does."""
+def save_figure(figure: Figure, path: Path, metadata: Mapping[str, str | None] = {}) -> None:
+    """Write a figure as PNG, SVG or PDF, with this metadata; raise CallerError as `check_picture_path` does."""
     check_picture_path(path)
     ending = path.suffix.lower()
-    write = partial(figure.savefig, format=ending[1:], dpi=160, metadata=FORMATS[ending])
+    write = partial(figure.savefig, format=ending[1:], dpi=160, metadata={**FORMATS[ending], **metadata})
     with use_own_settings(), convert_write_errors(path):
         write_atomically(path, write)
 

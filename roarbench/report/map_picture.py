@@ -1,6 +1,5 @@
 """Draw maps beside the images that they explain, for `roarbench validate`."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +8,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from roarbench.common.errors import CallerError
-from roarbench.common.files import convert_write_errors, is_picture_of, write_atomically
+from roarbench.common.files import is_picture_of
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.ranking import draw_tie_order, rank
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, use_own_settings
+from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, save_figure, use_own_settings
 
 _COLUMNS = 4  # images drawn
 _REMOVED = 0.1  # fraction of pixels marked as most important
@@ -36,10 +35,7 @@ def write_map_picture(title: str, images: NDArray[np.floating], importance: NDAr
     """
     if path.exists() and not is_picture_of(path, _MARK["Software"]):
         raise CallerError(f"{path} already exists and is no picture of `roarbench validate`; move or rename it")
-    figure = draw_maps(title, images, importance)
-    write = partial(figure.savefig, format="png", dpi=160, metadata=_MARK)
-    with use_own_settings(), convert_write_errors(path):
-        write_atomically(path, write)
+    save_figure(draw_maps(title, images, importance), path, _MARK)
 
 
 @use_own_settings()

@@ -10,7 +10,6 @@ from roarbench.analysis.own_network_gain_of_suite import describe_total_disagree
 from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
-from roarbench.compute.masks import BINS
 from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
@@ -61,7 +60,7 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
         _describe_missing_controls(table),
         describe_search(table),
     )
-    return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_doubts(table, always=True))))
+    return list(filter(None, (*doubts, *_describe_doubts(table, always=True))))
 
 
 def note_if_self_reported(table: SuiteTable) -> str:
@@ -75,7 +74,6 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
         describe_missing_runs(table, signs),
-        describe_equal_matched_masks(table),
         *_describe_doubts(table, always=True, signs=signs),
         _describe_intervals(table),
         _describe_missing_controls(table),
@@ -122,18 +120,6 @@ def _explain_no_scored_images(table: SuiteTable) -> str:
     return f"{done:,} of {len(points):,} runs are done; no row has a result yet."
 
 
-def describe_equal_matched_masks(table: SuiteTable) -> str:
-    """Describe why all matched gains of few columns are about 0; empty for other tables.
-
-    `run` refuses such suites, but a store may have their results from before. With at most as many columns as bins,
-    each column is a stratum of its own, unless values are equal.
-    """
-    data = table.suite_results.suite.dataset_record
-    if not (table.board.protocol.compares_with_other_image and data.tabular and data.channels <= BINS):
-        return ""
-    return f"With {data.channels} columns, matched masks are nearly always the own masks: gains are 0 for every map."
-
-
 def _describe_missing_controls(table: SuiteTable) -> str:
     """Report that a user's suite lacks usual controls, if rows are compared with controls."""
     missing = describe_missing_controls(table.suite_results.suite, table.board.protocol)
@@ -176,7 +162,7 @@ def _describe_unknown_ties(table: SuiteTable) -> str:
 
 
 def _describe_several_machines(table: SuiteTable) -> str:
-    by_row = table.machine_settings
+    by_row = table.suite_results.find_machine_settings_by_row(table.board.protocol, table.unit)
     shown = {row.estimator: by_row[row.estimator] for row in table.board.rows if row.estimator in by_row}
     values_by_setting = defaultdict[str, set[str]](set)
     for settings in shown.values():

@@ -90,7 +90,7 @@ def test_recommended_row_is_marked_if_lerf_order_gives_another_verdict(combined_
     found = recommend(combined_board, "lrp", "deeplift", "occlusion", lerf=lerf)
     assert [each.lerf_text for each in found.front] == ["above 0 in LeRF order", "opposes it in LeRF order"]
     assert [each.lerf_text for each in recommend(combined_board, "lrp", lerf={"lrp": (BEATS, "")}).front] == [""]
-    assert (found.removal_text, found.levels_text) == (
+    assert (found.own_network.removal_text, found.levels_text) == (
         "5 and 50 % removed, most important first",
         "ROAR gain: 90 % removed; own-network gain: 5 and 50 % removed",
     )

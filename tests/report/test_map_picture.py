@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError
 from roarbench.report.map_picture import draw_maps, mark_removed, write_map_picture
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 3, 10, 10)).astype(np.float32)
@@ -46,5 +46,5 @@ def test_picture_replaces_only_an_earlier_picture(tmp_path):
     with pytest.raises(CallerError, match=r"is no picture of `roarbench validate`; move or rename it"):
         write_map_picture("mine@00000000", IMAGES, MAPS, path)
     assert path.read_bytes() == before
-    with pytest.raises(StoreError, match="there is no folder"):
+    with pytest.raises(CallerError, match="there is no folder"):
         write_map_picture("mine@00000000", IMAGES, MAPS, tmp_path / "missing" / "mine-maps.png")
