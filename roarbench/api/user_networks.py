@@ -109,6 +109,7 @@ def switch_to_eval_mode(model: nn.Module) -> None:
         return
     try:
         model.eval()
+        model.training = False  # the `eval` of a wrapper with a moving average switches the network inside alone
     except NotImplementedError:  # a program of torch.export has the mode in which it was exported
         for module in model.modules():
             module.training = False

@@ -104,17 +104,20 @@ class Submission:
     def _read_attributes(self) -> dict[str, ParameterAttribute]:
         """Return the class attributes of the estimator whose values are literal numbers, strings or truth values.
 
-        The result has the order of the file. It is empty if the file does not make its estimator from its own class.
+        The result has the order of the file. It is empty if the file does not make its estimator from its own class. An
+        attribute that the file sets elsewhere, too, is left out, because its value in the class may have no effect.
         """
         text = _decode_source(self.source)
-        estimator_class = _find_estimator_class(_parse_source_or_refuse(text))
+        tree = _parse_source_or_refuse(text)
+        estimator_class = _find_estimator_class(tree)
+        set_elsewhere = _list_names_set_elsewhere(tree, estimator_class) if estimator_class else ()
         line_starts = [0]
         for line in text.encode().splitlines(keepends=True):
             line_starts.append(line_starts[-1] + len(line))
         attributes = {}
         for name, node in list_assignments(estimator_class.body if estimator_class else ()):
             value = _read_literal_value(node)
-            if value is not None and _PARAMETER_NAME.fullmatch(name):
+            if value is not None and _PARAMETER_NAME.fullmatch(name) and name not in set_elsewhere:
                 start, stop = line_starts[node.lineno - 1] + node.col_offset, line_starts[(node.end_lineno or 0) - 1]
                 attributes[name] = ParameterAttribute(value, start, stop + (node.end_col_offset or 0))
         return attributes
@@ -229,6 +232,18 @@ def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
         if name in classes:
             return classes[name]
     return None
+
+
+def _list_names_set_elsewhere(tree: ast.Module, estimator_class: ast.ClassDef) -> set[str]:
+    """List the attributes that a statement such as `self.samples = 8` sets, or an argument of a dataclass."""
+    nodes = list(ast.walk(tree))
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    annotated = (part.target for part in estimator_class.body if isinstance(part, ast.AnnAssign))
+    fields = [target.id for target in annotated if isinstance(target, ast.Name) and estimator_class.decorator_list]
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Name) and call.func.id == estimator_class.name:
+            names |= {keyword.arg for keyword in call.keywords if keyword.arg} | {*fields[: len(call.args)]}
+    return names
 
 
 def _find_used_class_name(node: ast.expr) -> str:

@@ -92,6 +92,19 @@ def test_functions_get_own_network_that_returns_logits_object(networks):
     assert isinstance(given[0](IMAGES), SimpleNamespace)
 
 
+class Averaged(WithChangedOutput):
+    """The `eval` of ema_pytorch's wrapper leaves the wrapper itself in training mode."""
+
+    def eval(self):
+        return self.model.eval()
+
+
+def test_network_whose_eval_reaches_the_network_inside_alone(networks):
+    given = [Averaged(copy.deepcopy(each), lambda y: y).train() for each in networks]
+    assert repr(rb.own_network_gain(given, IMAGES, ["grad"])) == repr(rb.own_network_gain(networks, IMAGES, ["grad"]))
+    assert all(module.training for each in given for module in each.modules())
+
+
 def test_functions_that_index_the_output_of_transformers_get_a_remedy(networks):
     def mine(model, inputs, targets):
         return torch.autograd.grad(model(inputs.requires_grad_())[0][:, 0].sum(), inputs)[0]

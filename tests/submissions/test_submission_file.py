@@ -106,6 +106,12 @@ def test_parameters_are_plain_attributes_of_estimator_class():
         "estimator = lambda model: C(model)": {"a": 1},
         "estimate = C()\nestimate = D()": {"b": 2},
         "class estimator:\n    c = 3": {"c": 3},
+        # attributes that the class sets without effect
+        "estimate = C()\nestimate.a = 3": {},
+        "class E:\n    e = 4\n    f = 5\n    def __init__(self):\n        self.e = 6\nestimate = E()": {"f": 5},
+        "@dataclass\nclass F:\n    a: int\n    e: int = 4\n    f: int = 5\n    g: int = 6\nestimate = F(7, 8, g=9)": {
+            "f": 5
+        },
         "estimator = captum.attr.Saliency": {},
         "estimate, other = C(), D()": {},
         "estimate = made_by(C)": {},
