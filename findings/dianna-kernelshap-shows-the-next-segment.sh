@@ -60,7 +60,8 @@ found, right, segments = explain(np.kron(random.normal(size=(3, 3)) / 144, np.on
 values, truth = found[6::12, 6::12].ravel(), right[6::12, 6::12].ravel()
 order = segments[6::12, 6::12].ravel()
 print(f"nine segments, numbers {order.tolist()}: found {values.round(2).tolist()}, right {truth.round(2).tolist()}")
-print(f"correlation with the right map {np.corrcoef(values, truth)[0, 1]:.2f}; sums {values.sum():.2f}, {truth.sum():.2f}")
+correlation = np.corrcoef(values, truth)[0, 1]
+print(f"correlation with the right map {correlation:.2f}; sums {values.sum():.2f}, {truth.sum():.2f}")
 assert sorted(order) == list(range(1, 10)), "the segments changed"
 late = np.r_[0, truth[np.argsort(order)][:-1]]
 np.testing.assert_allclose(values[np.argsort(order)], late, atol=1e-4, err_msg="the behaviour changed")
