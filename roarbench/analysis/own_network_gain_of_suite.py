@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from itertools import product
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +94,18 @@ def _arrange_by_map_and_network(
 
     If the map is the same for all networks, one score per network is stored and used for every map.
     """
-    numbers, first = range(results.suite.references), SEEDS_PER_REPLICATION * results.suite.replication
-    seeds = {
-        (i, j): first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j for i, j in product(numbers, numbers)
-    }
-    if not by_seed.keys() >= set(seeds.values()):
+    seeds = _list_seeds_of_pairs(results.suite.references, results.suite.replication, per_network)
+    try:
+        return [[by_seed[seed] for seed in row] for row in seeds]
+    except KeyError:
         return None
-    return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
+
+
+@lru_cache(64)  # all cells of a suite have the same seeds
+def _list_seeds_of_pairs(networks: int, replication: int, per_network: bool) -> Sequence[Sequence[int]]:
+    """Return the seed of each network under each map, as in `_arrange_by_map_and_network`."""
+    numbers, first = range(networks), SEEDS_PER_REPLICATION * replication
+    return [[first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j for j in numbers] for i in numbers]
 
 
 def _has_same_masks_for_all_networks(
@@ -110,8 +115,9 @@ def _has_same_masks_for_all_networks(
         hashes = [masks.get(grid[i][i].run.key, "") for i in range(len(grid))]
         if not all(hashes):
             return False
-        own = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in hashes)
+        decoded = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1) for text in hashes)
+        own = (every.compress(shared, 0).tobytes() for every in decoded)
         first = next(own)
-        if not all(np.array_equal(first, other) for other in own):  # the second differs, unless networks do not matter
+        if not all(first == other for other in own):  # the second differs, unless networks do not matter
             return False
     return True

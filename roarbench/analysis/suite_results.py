@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 from math import prod
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from roarbench.analysis.result_checks import (
@@ -36,7 +35,6 @@ from roarbench.submissions.submission_file import Submission
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
 AT_CHANCE = "At chance: these numbers test the installation only"  # short note below such a board
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
-_identify_rankings = attrgetter("run.reference", "weights", "rankings")  # of a result
 
 
 class OtherResults(NamedTuple):
@@ -127,8 +125,8 @@ class SuiteResults:
     def by_estimator(self) -> dict[str, list[tuple[PlannedRun, RunResult]]]:
         """Return the results of each estimator with their points, in the suite's order."""
         grouped: defaultdict[str, list[tuple[PlannedRun, RunResult]]] = defaultdict(list)
-        for point, result in self.results.items():
-            grouped[point.cell.estimator].append((point, result))
+        for cell, some in groupby(self.results.items(), lambda item: item[0].cell):
+            grouped[cell.estimator] += some
         return dict(grouped)
 
     def find_passes(self, name: str) -> tuple[float, float] | None:
@@ -193,8 +191,8 @@ class SuiteResults:
     def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
         if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
             return [*self.references.values()]
-        clean = (CLEAN, self.headline_protocol.retrain)
-        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
+        retrain = self.headline_protocol.retrain
+        return [row for point, row in self.by_estimator.get(CLEAN, ()) if point.cell.retrain is retrain]
 
     @cached_property
     def complete(self) -> bool:
@@ -236,11 +234,11 @@ class SuiteResults:
         by_curve: defaultdict[tuple[object, ...], defaultdict[Point, dict[int, RunResult]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        for point, result in self.results.items():
-            cell = point.cell
+        for cell, some in groupby(self.results.items(), lambda item: item[0].cell):  # a cell's seeds are neighbours
             clean = cell.estimator == CLEAN
             curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
-            by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)][result.run.seed] = result
+            by_seed = by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)]
+            by_seed.update((point.seed, result) for point, result in some)
         return {curve: dict(by_point) for curve, by_point in by_curve.items()}
 
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
@@ -258,7 +256,7 @@ class SuiteResults:
         if key not in self._checks:
             reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
             for name, curve in self.list_curves(*key):
-                distinct = dict(zip(map(_identify_rankings, curve), curve, strict=True)).values()
+                distinct = {(one.run.reference, one.weights, one.rankings): one for one in curve}.values()
                 (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
                 by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
                 for result in distinct:

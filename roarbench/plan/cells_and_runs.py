@@ -134,12 +134,17 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
 
 def read_cell_record(values: Mapping[str, Any]) -> Cell:
     """Return the cell of a run from its stored JSON values; raise CallerError as `read_run_record` does."""
-    kinds = {"order": Order, "retrain": ScoredNetwork, "unit": Unit}
     try:
-        return Cell(**{**values, **{name: kind(values[name]) for name, kind in kinds.items()}})
+        return Cell(**convert_enums(values))
     except ValueError as error:
         remedy = "use the version of roarbench that stored the run"
         raise CallerError(f"this version cannot read a run: {error}; {remedy}") from None
+
+
+def convert_enums(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a cell's stored JSON values to its fields; raise ValueError for an unknown value."""
+    order, retrain, unit = Order(values["order"]), ScoredNetwork(values["retrain"]), Unit(values["unit"])
+    return {**values, "order": order, "retrain": retrain, "unit": unit}
 
 
 class PublishedWeights(NamedTuple):

@@ -80,7 +80,7 @@ class Correctness:
         for point, networks in self.references.items():
             counts = count_correct(self.correct[point])
             accuracies[point] = {
-                name: sum(counts[run] for run in runs) / len(runs) / images
+                name: sum(map(counts.__getitem__, runs)) / len(runs) / images
                 for name, runs in list_runs_by_network(networks).items()
             }
         return accuracies

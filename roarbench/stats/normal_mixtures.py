@@ -8,6 +8,7 @@ no seed can change a result.
 """
 
 import math
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -46,7 +47,9 @@ def compute_p_values(sizes: Floats, spread: Spread) -> Floats:
     sizes = np.abs(np.asarray(sizes, np.float64))
     p = np.where(sizes > 0, 0.0, 1.0)  # the weights of a quadrature may sum to slightly less than 1
     for group, known, parts, freedoms in _group_by_freedom(spread):
-        p[group] = np.where(sizes[group] > 0, _compute_tails(sizes[group], known, parts, freedoms)[0], 1.0)
+        for some, deviations, weights in _list_deviations(known, parts, freedoms):
+            at = group[some]
+            p[at] = np.where(sizes[at] > 0, (compute_erfc(sizes[at, None] / deviations) * weights).sum(1), 1.0)
     return p
 
 
@@ -59,34 +62,35 @@ def compute_half_widths(spread: Spread, confidence: float) -> Floats:
     for group, known, parts, freedoms in _group_by_freedom(spread):
         sizes = NormalDist().inv_cdf(1 - alpha / 2) * np.sqrt(known + parts.sum(1))  # exact if all variances are known
         for roughness, precision in ((2.0, 1e-3), (1.0, 1e-7)) if freedoms else ():
-            moving = np.ones(len(sizes), np.bool_)
-            for _ in range(60):
-                tails, densities = _compute_tails(sizes[moving], known[moving], parts[moving], freedoms, roughness)
-                steps = (tails - alpha) / densities
-                sizes[moving] += steps
-                # the error of a step is about the square of the step before
-                moving[moving] = np.abs(steps) > precision * sizes[moving]
-                if not moving.any():
-                    break
+            for some, deviations, weights in _list_deviations(known, parts, freedoms, roughness):
+                moving = np.arange(len(sizes))[some]
+                for _ in range(60):
+                    scaled = sizes[moving, None] / deviations
+                    tails = (compute_erfc(scaled) * weights).sum(1)
+                    densities = (np.exp(-(scaled**2)) / deviations * weights).sum(1) * (2 / np.sqrt(np.pi))
+                    steps = (tails - alpha) / densities
+                    sizes[moving] += steps
+                    # the error of a step is about the square of the step before
+                    if not (far := np.abs(steps) > precision * sizes[moving]).all():
+                        moving, deviations = moving[far], deviations[far]
+                    if not len(moving):
+                        break
         halves[group] = sizes
     return halves
 
 
-def _compute_tails(
-    sizes: Floats, known: Floats, parts: Floats, freedoms: tuple[float, ...], roughness: float = 1.0
-) -> tuple[Floats, Floats]:
-    """Return the two-sided tail probability at each size, and its negative derivative, (numbers,) each."""
+def _list_deviations(
+    known: Floats, parts: Floats, freedoms: tuple[float, ...], roughness: float = 1.0
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Yield some of the numbers, sqrt(2) times their standard deviations at each node, and the weights of the nodes.
+
+    Callers sum each row alone, because products of matrices depend in the last bit on the other rows.
+    """
     factors, weights = list_variance_factors(freedoms, roughness)
-    tails, densities = np.empty_like(sizes), np.empty_like(sizes)
     chunk = max(1, _AT_ONCE // len(weights))
-    for some in (slice(start, start + chunk) for start in range(0, len(sizes), chunk)):
+    for some in (slice(start, start + chunk) for start in range(0, len(known), chunk)):
         variances = known[some, None] + sum(parts[some, n, None] * factor for n, factor in enumerate(factors))
-        deviations = np.sqrt(2 * variances)
-        scaled = sizes[some, None] / deviations
-        # sums of each row alone, because products of matrices depend in the last bit on the other rows
-        tails[some] = (compute_erfc(scaled) * weights).sum(1)
-        densities[some] = (np.exp(-(scaled**2)) / deviations * weights).sum(1) * (2 / np.sqrt(np.pi))
-    return tails, densities
+        yield some, np.sqrt(2 * variances), weights
 
 
 def compute_erfc(values: Floats) -> Floats:

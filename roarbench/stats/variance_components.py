@@ -231,7 +231,7 @@ def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str])
     runs = [by_network[name] for name in names]
     counts = list(map(len, runs))
     if max(counts) == 1:  # as in most cells
-        return bits[[run for (run,) in runs]].view(np.int8), counts
+        return bits.take([run for (run,) in runs], 0).view(np.int8), counts
     return np.array([sum_runs(bits[some]) for some in runs]), counts
 
 
@@ -269,12 +269,10 @@ def _split_squares(totals: Floats, sums: NDArray[Any], squares: float) -> tuple[
 
 def _center_rows(values_by_row: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
     """Return each network's value minus its row's mean, (rows, networks); NaN if a row lacks a network."""
-    centered = np.full((len(values_by_row), len(networks)), np.nan)
-    for row, by_network in zip(centered, values_by_row, strict=True):
-        if by_network:
-            values = np.array(list(by_network.values()))
-            row[[networks.index(name) for name in by_network]] = values - values.sum() / len(values)
-    return centered
+    rows = [[by_network.get(name, np.nan) for name in networks] for by_network in values_by_row]
+    values = np.array(rows, np.float64).reshape(len(rows), len(networks))
+    present = np.isfinite(values)
+    return np.asarray(values - (np.where(present, values, 0.0).sum(1) / np.maximum(1, present.sum(1)))[:, None])
 
 
 def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
@@ -305,14 +303,18 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
     degrees of freedom are likely. The estimate is the harmonic mean over `PRIOR_FREEDOMS`, weighted by likelihood.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
-    lgamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    distinct, rows = np.unique(freedom, return_inverse=True)  # rows have few different degrees of freedom
-    both, whole = (PRIOR_FREEDOMS + own) / 2, lgamma((PRIOR_FREEDOMS + distinct[:, None]) / 2)[rows]
-    log_likelihood = whole - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
+    both, whole = (PRIOR_FREEDOMS + own) / 2, np.array([_compute_log_gammas(count) for count in freedom.tolist()])
+    log_likelihood = whole - _compute_log_gammas(0) - own / 2 * np.log(PRIOR_FREEDOMS)
     log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
     likelihood = np.exp(log_likelihood - log_likelihood.max())
     # logarithms have other last bits on other processors
     return float(f"{likelihood.sum() / (likelihood / PRIOR_FREEDOMS).sum():.10g}")
+
+
+@lru_cache(64)  # rows have few different degrees of freedom
+def _compute_log_gammas(freedom: int) -> Floats:
+    """Return the logarithms of gamma((d + freedom) / 2) for all d in `PRIOR_FREEDOMS`."""
+    return np.array([math.lgamma(both / 2) for both in (PRIOR_FREEDOMS + freedom).tolist()])
 
 
 def _estimate_covariance_of_curves(curves: Sequence[_Curve]) -> tuple[tuple[float, ...], Floats]:

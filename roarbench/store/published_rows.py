@@ -7,21 +7,18 @@ only the hash is checked again here. Nothing here imports SQLAlchemy.
 import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import MISSING, fields
 from datetime import datetime
-from itertools import compress
+from itertools import compress, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
 from roarbench.common.files import convert_read_errors
-from roarbench.plan.cells_and_runs import Run, read_cell_record
+from roarbench.plan.cells_and_runs import Cell, Run, convert_enums
 from roarbench.store.run_result import RunResult, parse_provenance
 
 _SEED = ',"seed":'  # records are canonical JSON, so every record ends with its seed
@@ -32,7 +29,6 @@ _COLUMNS = [
     *_PROVENANCE,
 ]
 _MAPS = {maps.value: maps for maps in MapNumerics}
-_DEFAULTS_OF_RUN = {field.name: field.default for field in fields(Run) if field.default is not MISSING}
 
 Record = TypeVar("Record")
 
@@ -57,43 +53,44 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:
         metadata = file.metadata.metadata
         table = file.read(["record", *_COLUMNS], use_threads=False)
-        records = table["record"].to_pylist()
-        split = [(text, int(seed[:-1])) for text, _, seed in (record.rpartition(_SEED) for record in records)]
-        kept = [seed in seeds for _, seed in split]
-        results = _read_results(table, list(compress(split, kept)), np.array(kept)) if any(kept) else []
+        records = [*map(str.rpartition, table["record"].to_pylist(), repeat(_SEED))]
+        numbers = [int(seed[:-1]) for _, _, seed in records]
+        kept = [number in seeds for number in numbers]
+        results = _read_results(table, records, numbers, kept) if any(kept) else []
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(table: pa.Table, records: list[tuple[str, int]], kept: NDArray[np.bool_]) -> list[RunResult]:
-    """Return the results of records that were split at their seeds."""
-    if not kept.all():
+def _read_results(
+    table: pa.Table, records: list[tuple[str, str, str]], seeds: list[int], kept: list[bool]
+) -> list[RunResult]:
+    """Return the results of the kept records, which were split at their seeds."""
+    if not all(kept):
         table = table.filter(pa.array(kept))
     columns = {name: _list_values(table[name].combine_chunks()) for name in _COLUMNS}
     keys = columns.pop("key")  # hashes of the records, which were checked before the file was published
     # canonical JSON begins with the cell; many runs have the same cell, or differ in cell and seed alone
-    parts = [text.partition('},"')[::2] for text, _ in records]
-    distinct_cells = _parse_distinct((text for text, _ in parts), "", "}}")
-    cells = {text: read_cell_record(values["cell"]) for text, values in distinct_cells}
+    parts = [*map(str.partition, (text for text, _, _ in compress(records, kept)), repeat('},"'))]
+    read = {text: values["cell"] for text, values in _parse_distinct((cell for cell, _, _ in parts), "", "}}")}
+    cells = dict(zip(read, _make_checked(Cell, map(convert_enums, read.values())), strict=True))
     settings = {
-        text: {**_DEFAULTS_OF_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
-        for text, values in _parse_distinct((text for _, text in parts), '{"', "}")
+        text: {**values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
+        for text, values in _parse_distinct((rest for _, _, rest in parts), '{"', "}")
     }
-    runs = [
-        _make_checked(Run, {**settings[rest], "cell": cells[cell], "seed": seed, "key": key})
-        for (cell, rest), (_, seed), key in zip(parts, records, keys, strict=True)
-    ]
+    runs = _make_checked(Run, (
+        {**settings[rest], "cell": cells[cell], "seed": seed, "key": key}
+        for (cell, _, rest), seed, key in zip(parts, compress(seeds, kept), keys, strict=True)
+    ))  # fmt: skip
     columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
     provenances = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
-    return [  # a dict whose keys are written here is made twice as fast as a dict of two sequences
-        _make_checked(RunResult, {
+    return _make_checked(RunResult, (  # a dict whose keys are written here is made twice as fast as of two sequences
+        {
             "run": run, "correct": correct, "total": total, "bits": bits, "seconds": seconds, "rankings": rankings,
             "smoothness": smoothness, "weights": weights, "loss": loss, "created": created, "provenance": provenance,
-            "probability": None,
-        })
+        }
         for correct, total, bits, seconds, rankings, smoothness, weights, loss, created, run, provenance in zip(
             *columns.values(), runs, provenances, strict=True
         )
-    ]  # fmt: skip
+    ))  # fmt: skip
 
 
 def _list_values(column: pa.Array) -> list[Any]:
@@ -103,14 +100,18 @@ def _list_values(column: pa.Array) -> list[Any]:
     return [values[index] for index in column.indices.fill_null(len(values) - 1).to_pylist()]
 
 
-def _make_checked(kind: type[Record], values: dict[str, Any]) -> Record:
-    """Make a frozen record of all its fields without its checks, which passed before the file was published.
+def _make_checked(kind: type[Record], values: Iterable[dict[str, Any]]) -> list[Record]:
+    """Make frozen records without their checks, which passed before the file was published.
 
-    An ordinary call takes four times as long, and the package has 45,000 results.
+    Fields that `values` lacks have their defaults. Ordinary calls take four times as long, and the package has 45,000
+    results.
     """
-    record = object.__new__(kind)
-    object.__setattr__(record, "__dict__", values)
-    return record
+    records = list[Record]()
+    for fields in values:  # generated one by one, so a record and its values lie side by side in memory
+        record = object.__new__(kind)
+        object.__setattr__(record, "__dict__", fields)
+        records.append(record)
+    return records
 
 
 def _parse_distinct(texts: Iterable[str], head: str, tail: str) -> Iterator[tuple[str, Any]]:
