@@ -8,7 +8,8 @@
 #   0 on, and `_create_heatemaps` reads feature `index - 1` (dianna/methods/kernelshap_image.py).
 # Why it matters: maps look like evidence on a neighbouring part of the picture. With 100 segments nobody sees the shift,
 #   and KernelSHAP loses to any other estimator in a comparison of removed pixels.
-# Versions: dianna 1.8.1, shap 0.51.0, scikit-image 0.26.0, onnx 1.23.2, onnxruntime 1.32.0, numpy 2.4.6.
+# Versions: dianna 1.8.1, shap 0.51.0, scikit-image 0.26.0, onnx 1.23.2, onnxruntime 1.32.0, numpy 2.4.6. Mended in an
+#   open request: https://github.com/dianna-ai/dianna/pull/898.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
