@@ -34,18 +34,15 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
-    if headline := write_own_network_headline(rows, protocol):
-        headline += "."
-    else:
-        headline = write_beats_controls_headline(rows, protocol, board.one_network)
-    headline = add_missing_runs_to_headline(headline, table.unfinished_text)
+    explained = write_own_network_headline(rows, protocol)
+    headline = explained or write_beats_controls_headline(rows, protocol, board.one_network)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=headline,
+        headline=add_missing_runs_to_headline(headline, table.unfinished_text),
         facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",

@@ -82,12 +82,12 @@ def write_combined_headline(
 
 
 def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> str:
-    """Describe how many estimators are shown to explain their network, and the order of removal, without a full stop.
+    """Describe how many estimators are shown to explain their network, and the order of removal.
 
     Rows that were added to the suite are not counted. The result is empty if a verdict is missing.
     """
     explained = _count_explaining_rows(rows)
-    return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)"
+    return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)."
 
 
 def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:

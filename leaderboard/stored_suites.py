@@ -14,7 +14,6 @@ from roarbench.analysis.collect_results import (
 from roarbench.analysis.load_results import has_only_results_of_other_suites
 from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
-from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import MATCHED
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
@@ -52,10 +51,6 @@ def collect_views(
     return {view.slug: view for view in in_order}, len(views) == len(possible)
 
 
-def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteView]:
-    return [SuiteView(results, folder, store=store) for results in read_all_results_of_suite(store, suite, folder)]
-
-
 def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     """Return the suites of which a store may have results; newest versions come first, and users' suites last.
 
@@ -75,17 +70,17 @@ def _rank(view: SuiteView) -> tuple[bool, int]:
     return not view.results.has_rows, rank_by_headline(view.results.suite, view.headline_protocol)
 
 
-def read_all_results_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteResults]:
+def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteView]:
     """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.
 
     Results on different images or with different explained networks are separate; the suite's own results come first.
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
-    matching = [drop_unrun_submissions(results, suite, store) for results in versions]
+    run = (drop_unrun_submissions(results, suite, store) for results in versions)
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        keep_most_shared_levels(add_stability_ties_and_chance(results, folder))
-        for results in matching
+        SuiteView(keep_most_shared_levels(add_stability_ties_and_chance(results, folder)), folder, store=store)
+        for results in run
         if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
     ]

@@ -19,7 +19,7 @@ from leaderboard.pictures import (
     make_pictures,
     save_pictures,
 )
-from leaderboard.stored_suites import read_all_results_of_suite
+from leaderboard.stored_suites import read_views_of_suite
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator
@@ -37,7 +37,7 @@ def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
     """Draw the maps of these suites, which have own-network gain, and write the pictures to a folder."""
     with ResultsStore.open(make_default_url(store), read_only=True) as stored:
         versions = [
-            version for name in suites for version in read_all_results_of_suite(stored, find_builtin_suite(name), store)
+            view.results for name in suites for view in read_views_of_suite(stored, find_builtin_suite(name), store)
         ]
     for results in versions:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)

@@ -12,7 +12,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
-from roarbench.report.table import SuiteTable, make_suite_table, make_table
+from roarbench.report.table import SuiteTable, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import ROW_KEY, Bar, Column, Table, align_part
 from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
@@ -164,13 +164,6 @@ def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence
     table = make_table(judge_suite(results, results.suite.find_default_unit(protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
-
-
-def make_default_table(results: SuiteResults) -> SuiteTable | CombinedTable:
-    """Return a suite's default table: the combined table if the suite has one, else its headline protocol's table."""
-    if has_combined_table(results.suite):
-        return make_combined_table(results)
-    return make_suite_table(results, "", None, None)
 
 
 def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table:

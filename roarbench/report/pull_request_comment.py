@@ -7,7 +7,8 @@ from roarbench.analysis.load_results import load_from_open_store
 from roarbench.common.text import format_markdown_table
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.settings import Settings
-from roarbench.report.combined_table import make_default_table, present
+from roarbench.report.combined_table import has_combined_table, make_combined_table, present
+from roarbench.report.table import make_suite_table
 from roarbench.report.table_renderers import render
 from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import (
@@ -47,4 +48,6 @@ def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -
             import_results(store, folder / file.path)
         suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
         results = load_from_open_store(store, suite, Settings(Path(temporary)))
-        return render(present(make_default_table(results)), "markdown", notes=True)
+        has_both = has_combined_table(suite)
+        table = make_combined_table(results) if has_both else make_suite_table(results, "", None, None)
+        return render(present(table), "markdown", notes=True)

@@ -137,11 +137,11 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     shown_none, _ = make_two_boards({"grad": False, "ig": False}, {})
     for protocol, order in ((OWN_NETWORK, MORF_FIRST), (OWN_NETWORK_LERF, "(least important features removed first)")):
         found = write_own_network_headline(shown_none, protocol)
-        assert found == f"None of 2 estimators is shown to explain its network {order}"
+        assert found == f"None of 2 estimators is shown to explain its network {order}."
         for verdict, count in ((OwnNetworkVerdict.ABOVE_ZERO, "1"), (False, "None")):
             alone, _ = make_two_boards({"grad": verdict, "ig": False}, {}, search=None)
             found = write_own_network_headline(alone, protocol)
-            assert found == f"{count} of 2 estimators gains more than 0, compared with no blind search {order}"
+            assert found == f"{count} of 2 estimators gains more than 0, compared with no blind search {order}."
 
 
 def test_collect_doubts_merges_equal_doubts_of_boards():
