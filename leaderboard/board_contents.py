@@ -100,10 +100,6 @@ class BoardRow:
         return not (self.control or self.truth)
 
     @property
-    def beats_every_control(self) -> bool:
-        return self.beating is not None and self.beating.beats_all
-
-    @property
     def gain_doubts(self) -> list[Doubt]:
         """Return the doubts that stand beside the gain on the board of all gains."""
         return [doubt for doubt in self.doubts if doubt.kind.shown is Shown.GAIN]

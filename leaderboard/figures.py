@@ -117,11 +117,6 @@ class Scatter(NamedTuple):
     missing: str  # sentence on rows with an unknown number of passes; empty without any
     frontier: tuple[tuple[float, float], ...] = ()  # passes and own-network gain of the blind searches, by passes
 
-    @property
-    def frontier_points(self) -> str:
-        """Return the frontier as points of an SVG line."""
-        return " ".join(f"{self.to_x(passes)},{self.to_y(gain)}" for passes, gain in self.frontier)
-
     def to_x(self, value: float) -> float:
         """Return the horizontal position of a number of passes."""
         return round(_PLOT_WIDTH * self.x_axis.to_percent(value) / 100, 1)

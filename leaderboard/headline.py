@@ -32,11 +32,11 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
         return ""
     if not all(row.beating for row in estimators):
         return ""
-    winners = [row for row in estimators if row.beats_every_control]
+    winners = [row for row in estimators if row.beating and row.beating.beats_all]
     under = f"under {protocol.title}, " * has_opposite_order(protocol)
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
-    added = [row for row in rows if row.added and row.beats_every_control]
+    added = [row for row in rows if row.added and row.beating and row.beating.beats_all]
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
         f"Added rows that beat every control: {_join_names(added)}." if added else "",

@@ -40,13 +40,12 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     unit = Unit(read_choice(view, address, "unit", view.results.list_units(protocol)))
     board = view.get_board(protocol, unit)
     tables = [view.table(protocol, unit)] if live else view.tables
-    heading = board.headline or f"{view.title}: {board.tab_label}"
     file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
         "tab": board.tab_label,
-        "heading": heading,
+        "heading": board.headline or f"{view.title}: {board.tab_label}",
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot_meaning.replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
@@ -74,12 +73,11 @@ def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
-    heading = board.headline or view.title
     return {
         "view": view,
         "board": board,
         "tab": ALL_GAINS,
-        "heading": heading,
+        "heading": board.headline or view.title,
         "advice": view.advice,
         "costs": make_cost_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),

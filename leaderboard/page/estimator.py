@@ -19,7 +19,6 @@ from roarbench.estimators.catalogue import (
     find_estimator_or_placeholder,
 )
 from roarbench.estimators.ids import TRUSTED
-from roarbench.plan.protocols import describe_levels
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
@@ -60,7 +59,7 @@ def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
 
 def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
     """Return link, suite, and gain with levels of a board, for the macro `strip` of `parts.html`."""
-    label = f"{board.legend_title}, {describe_levels(board.levels)}"
+    label = f"{board.legend_title}, {board.levels_text}"
     return site.get_link(find_board_address(view, board.protocol)), view.title, label
 
 

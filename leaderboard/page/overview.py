@@ -117,14 +117,10 @@ def _list_estimators_with_verdicts(
     names = dict.fromkeys(name for answers in complete for name in answers)
     rows = {name: [answers.get(name) for answers in complete] for name in names}
 
+    control = {name: find_estimator_or_placeholder(name).has_control_verdict for name in names}
+
     def make_sort_key(name: str) -> list[int]:
         kinds = [answer.colour_class for answer in rows[name] if answer]
-        return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
+        return [control[name], *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
-    return [
-        (name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=make_sort_key)
-    ]
-
-
-def _is_control(name: str) -> bool:
-    return find_estimator_or_placeholder(name).has_control_verdict
+    return [(name, *find_display_name(name), control[name], rows[name]) for name in sorted(names, key=make_sort_key)]

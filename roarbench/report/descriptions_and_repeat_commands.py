@@ -168,9 +168,7 @@ def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:
         chosen = ("--submission", _add_submission_parameters("FILE", row), *_list_options_of_marks(row))
     else:
         chosen = ("--estimators", fit_on_one_line(name, _LONGEST))
-    limit = ("--max-images", f"{suite_results.limit}") if suite_results.limit else ()
-    suite = make_suite_option_value(suite_results.suite)
-    return shlex.join(["roarbench", "run", "--suite", suite, *chosen, *limit, "--store", "NEW-FOLDER"])
+    return shlex.join(["roarbench", "run", *_list_version_options(suite_results), *chosen, "--store", "NEW-FOLDER"])
 
 
 def list_report_commands(results: "SuiteResults") -> list[str]:

@@ -6,6 +6,7 @@ Accuracies are fractions as values and percentages as texts; gains are in points
 from collections.abc import Iterable
 from typing import Any
 
+from roarbench.analysis.faithfulness_scores import compute_probability_drops
 from roarbench.analysis.marks import Grade
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
@@ -198,14 +199,15 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(f"curve/{t}", (row.accuracies[i].value for row in rows),
             f"{'predictions kept' if own else 'accuracy'} at {t:g}", form=format_percent_number,
             short=f"{kept}\nat {t:g}", worth=2 + t)  # fmt: skip
-    for t in table.mask_only_levels:
+    for t in sorted({t for curve in table.above_masks.values() for t in curve}):  # none except under ROAR
         above = [table.above_masks.get(name, {}).get(t, _MISSING) for name in names]
         add(f"above_masks{{}}/{t}", above, f"above masks at {t:g}",
             (format_interval(one.in_points) for one in above), worth=1.7 + t / 10)  # fmt: skip
     if board.protocol.stores_predicted_probability:
         missing = (_MISSING,) * len(board.levels)
         no_drop = ProbabilityDrop(_MISSING, missing, missing, _MISSING)
-        drops = [table.probability_drops.get(name, no_drop) for name in names]
+        found = compute_probability_drops(results, board.protocol, table.unit, board.levels)
+        drops = [found.get(name, no_drop) for name in names]
         add("aopc", (drop.aopc for drop in drops), "AOPC [95%]",
             (format_interval(drop.aopc, "{:.3f}".format) for drop in drops), worth=1.9)  # fmt: skip
         add("probability{}/0.0", (drop.untouched for drop in drops))

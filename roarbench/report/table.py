@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.faithfulness_scores import METRICS, Metric, compute_probability_drops
+from roarbench.analysis.faithfulness_scores import METRICS, Metric
 from roarbench.analysis.marks import Mark, do_marks_apply_to, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
@@ -21,7 +21,6 @@ from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_ze
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Comparison, Verdict
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
@@ -137,16 +136,6 @@ class SuiteTable:
         """Return the metrics of Quantus that have a column; empty without scores."""
         return METRICS if self.suite_results.quantus else ()
 
-    @property
-    def mask_only_levels(self) -> tuple[float, ...]:
-        """Return the levels at which accuracies are compared with mask-only accuracies; empty except under ROAR."""
-        return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
-
-    @cached_property
-    def probability_drops(self) -> dict[str, ProbabilityDrop]:
-        """Return the drop of the predicted class's probability by estimator; empty if results lack probabilities."""
-        return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
-
     @cached_property
     def inconsistency_reasons(self) -> dict[str, str]:
         """Return, by estimator, why the row's results cannot be combined."""
@@ -165,11 +154,6 @@ class SuiteTable:
     def common_facts(self) -> list[str]:
         """Return the facts that stand for doubts about all rows with results, such as a common origin."""
         return [*dict.fromkeys(doubt.fact for doubt in self.doubts if doubt.fact)]
-
-    @property
-    def has_verdicts(self) -> bool:
-        """Return whether any row has a verdict that another result can change."""
-        return any(row.against or row.network for row in self.board.rows)
 
     def mark_verdict(self, verdict: str, estimator: str) -> str:
         """Return the text of a verdict, with the sign ‡ if missing runs can change it."""

@@ -99,7 +99,8 @@ def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
 
     The sentence names the sign ‡ of unfinished verdicts, unless verdicts are shown without signs.
     """
-    missing, judged = table.unfinished_text if table.has_results else "", table.has_verdicts
+    missing = table.unfinished_text if table.has_results else ""
+    judged = any(row.against or row.network for row in table.board.rows)  # by verdicts that another result can change
     return write_unfinished_line(missing, "verdicts" if judged else "numbers", signs and judged)
 
 

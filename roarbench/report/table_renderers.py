@@ -36,7 +36,7 @@ def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | G
 
     columns = choose_fitting_columns(table.texts, width)
     lines = list_all_notes(table, columns) if notes else table.notes
-    wrapped = _wrap(columns, width)
+    wrapped = wrap_columns(columns, width)
     shown = RichTable(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
     for column, (heading, *_) in zip(columns, wrapped, strict=True):
         shown.add_column(heading, justify=column.side, no_wrap=True)
@@ -87,7 +87,7 @@ def choose_fitting_columns(columns: Sequence[Column], width: int) -> list[Column
     while droppable := [column for column in chosen if column.worth]:
         least = min(droppable, key=lambda column: column.worth)
         wrapped = least.worth >= WORTH_WRAPPING
-        if (measure_table_width(_wrap(chosen, width)) if wrapped else _measure(chosen)) <= width:
+        if (measure_table_width(wrap_columns(chosen, width)) if wrapped else _measure(chosen)) <= width:
             break
         chosen.remove(least)
     return chosen
@@ -95,12 +95,6 @@ def choose_fitting_columns(columns: Sequence[Column], width: int) -> list[Column
 
 def _measure(columns: Sequence[Column]) -> int:
     return measure_table_width(column.terminal_cells for column in columns)
-
-
-def _wrap(columns: Sequence[Column], width: int) -> list[tuple[str, ...]]:
-    names = next(i for i, column in enumerate(columns) if column.key == ROW_KEY)
-    words = [i for i, column in enumerate(columns) if column.side == "left" and i != names]
-    return wrap_columns((column.terminal_cells for column in columns), names, words, width)
 
 
 def render(table: Table, style: str, notes: bool = False) -> str:
@@ -169,19 +163,18 @@ def make_data_frame(table: Table, names: Mapping[str, str] | None = None) -> "pa
     return frame
 
 
-def wrap_columns(
-    columns: Iterable[Iterable[str]], name_column: int, text_columns: Iterable[int], width: int
-) -> list[tuple[str, ...]]:
+def wrap_columns(columns: Sequence[Column], width: int) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
     Names are broken first, then other texts from right to left, then names between parameters and after hyphens.
-    A table that still does not fit stays wider than `width`. Each column is given by its heading and cells.
+    A table that still does not fit stays wider than `width`. Each column is returned as its heading and cells.
     """
-    whole = list(map(tuple, columns))
+    whole = [column.terminal_cells for column in columns]
     wrapped = whole.copy()
-    texts = sorted(text_columns, reverse=True)
-    names = [(name_column, boundary) for boundary in (_WORDS, _PARAMETERS, _PARTS)]
-    for i, boundary in (*names[:2], *((i, _WORDS) for i in texts), names[2]):
+    at = next(i for i, column in enumerate(columns) if column.key == ROW_KEY)
+    texts = [i for i, column in enumerate(columns) if column.side == "left" and i != at]
+    names = [(at, boundary) for boundary in (_WORDS, _PARAMETERS, _PARTS)]
+    for i, boundary in (*names[:2], *((i, _WORDS) for i in reversed(texts)), names[2]):
         excess = measure_table_width(wrapped) - width
         if excess > 0:
             narrowest = _measure_column(_wrap_cell(cell, 0, boundary) for cell in whole[i])

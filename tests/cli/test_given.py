@@ -162,7 +162,7 @@ def test_estimator_with_parameters_has_own_row_on_board(call, tmp_path):
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.estimators_with_own_row == ("random", "grad", "var-grad", "gb", NAME)
     assert collect_papers_and_settings(NAME).settings[0].startswith("noise 0.05: ")
-    assert f"--estimators '{NAME}' --max-images 40" in make_repeat_command(view.results, NAME)
+    assert f"--max-images 40 --estimators '{NAME}'" in make_repeat_command(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err
 
 

@@ -101,7 +101,7 @@ def test_roar_verdicts_and_colours_are_the_same_on_all_pages(views):
             assert row.colour_class == (CONTROL if row.control else kind)
     for row in kar.rows:
         assert row.verdict_text == KINDS[row.colour_class]
-        assert (row.colour_class == BEATS) == row.beats_every_control
+        assert (row.colour_class == BEATS) == (row.beating is not None and row.beating.beats_all)
     assert "Under ROAR, colours and verdicts compare a row with Random alone." in render(
         views, "estimator", estimator="grad"
     )

@@ -23,6 +23,7 @@ from roarbench.report.doubts import Doubt, Kind, Shown, find_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
+from roarbench.report.table_record import Column
 from roarbench.report.table_renderers import wrap_columns
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
@@ -343,8 +344,9 @@ def test_table_text_ends_with_three_notes(protocol):
 )
 def test_wrap_columns_breaks_names_before_words(width, name, words):
     numbers = ("gain [95%]", "+1.0 [+0.5, +1.5]")
-    columns = [("name", "grad(steps=5,noise=0.1)~blurred (!)"), numbers, ("beats", "≈ a control")]
-    found = wrap_columns(columns, 0, [2], width)
+    names = Column("estimator", (), "name", ("grad(steps=5,noise=0.1)~blurred (!)",), side="left")
+    beats = Column("", (), "beats", ("≈ a control",), side="left")
+    found = wrap_columns([names, Column("", (), numbers[0], numbers[1:]), beats], width)
     assert (found[0][1], found[1], found[2][1]) == (name, numbers, words)
 
 
