@@ -14,7 +14,6 @@ from leaderboard.combined_board import CombinedBoard, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.recommendations import Advice, recommend_rows
 from leaderboard.text_helpers import make_slug, shorten_line
-from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.planned_runs import PlannedRun
@@ -76,10 +75,6 @@ class SuiteView:
         """Return the short name of a protocol's board over all levels that the board compares."""
         return f"{protocol.title} {self.results.describe_included_levels(protocol)}".rstrip()
 
-    @cached_property
-    def suite_judges(self) -> SuiteJudges:
-        return judge_suite(self.results, self.results.list_units(self.headline_protocol)[0])
-
     @property
     def board(self) -> BoardContents:
         return self.get_board(self.headline_protocol)
@@ -122,7 +117,7 @@ class SuiteView:
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.suite_judges, protocol, self.results.suite.estimators_with_own_row, unit)
+            table = make_table(self.results, protocol, self.results.suite.estimators_with_own_row, unit)
             assert table is not None, "the suite has the protocol"
             return table
 

@@ -8,6 +8,7 @@ from leaderboard.links import Address, PageNotFound, Site, make_address, read_ch
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows, describe_verdict
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY, Protocol
 from roarbench.plan.suites import find_headline_protocols
@@ -51,7 +52,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "protocol": protocol,
         "tabs": [(view.get_tab_label(other), link, other == protocol) for other, link in links.items() if link],
         "found": [
-            (pair, compare_rows(view.suite_judges, protocol, unit, pair[0].id, pair[1].id))
+            (pair, compare_rows(judge_suite(view.results, unit), protocol, unit, pair[0].id, pair[1].id))
             for pair in _choose_pairs(view, board, address, rows)
         ],
         "rows": rows.values(),

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import SAME
@@ -161,7 +160,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 
 def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    table = make_table(judge_suite(results, results.suite.find_default_unit(protocol)), protocol, rows)
+    table = make_table(results, protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 

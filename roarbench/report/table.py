@@ -251,7 +251,7 @@ def make_suite_table(
     suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
     suite = suite_results.suite
     unit = unit or suite.find_default_unit(shown)
-    table = make_table(judge_suite(suite_results, unit), shown, suite.estimators if rows is None else rows)
+    table = make_table(suite_results, shown, suite.estimators if rows is None else rows, unit)
     if table is None:
         available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
         measured = " and ".join(part.name for part in shown.computed_from)
@@ -277,14 +277,11 @@ def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) 
 
 
 def make_table(
-    judges: SuiteJudges, protocol: Protocol, rows: Collection[str], unit: Unit | None = None
+    results: SuiteResults, protocol: Protocol, rows: Collection[str], unit: Unit | None = None
 ) -> SuiteTable | None:
-    """Build one protocol's table from existing judges; None if the suite lacks the protocol.
-
-    The default unit is the unit of the judges.
-    """
-    unit = unit or judges.unit
-    judges = judge_suite(judges.suite_results, unit)  # marks and accuracies above masks are of the table's unit
+    """Build one protocol's table, by default of the protocol's first unit; None if the suite lacks the protocol."""
+    unit = unit or results.suite.find_default_unit(protocol)
+    judges = judge_suite(results, unit)  # marks and accuracies above masks are of the table's unit, too
     board = judges.make_board(protocol, unit, rows)
     if board is None:
         return None

@@ -231,7 +231,7 @@ def _list_doubts(judges: SuiteJudges) -> Iterator[Doubt]:
     known, names = set[str](), judges.suite_results.suite.estimators_with_own_row
     for protocol in dict.fromkeys((judges.main_protocol, *judges.suite_results.list_started_protocols())):
         rows = [name for name in names if name not in known]
-        table = make_table(judges, protocol, rows) if rows else None
+        table = make_table(judges.suite_results, protocol, rows, judges.unit) if rows else None
         for doubt in table.doubts if table else ():
             here = doubt.kind.shown is Shown.NAME if known else doubt.kind.shown is not Shown.COLUMN
             if here and doubt.kind is not NO_RANK:  # the panel names rows without a rank under any protocol

@@ -317,7 +317,7 @@ def test_board_of_one_level_equals_board_of_one_level_suite():
 def test_table_caption_names_excluded_levels():
     part = keep(lambda name, t: t == 0.5)
     for protocol, text in ((ROAR, "at 30 % and 90 %"), (DIFFROAR, "at 30 % and 90 %"), (MASK_ONLY, "")):
-        table = make_protocol_table(judge_suite(part), protocol, ROWS)
+        table = make_protocol_table(part, protocol, ROWS)
         assert part.describe_included_levels(protocol, table.unit) == text
         assert ("levels 0.3, 0.9, without 0.5 of the suite;" in table.caption) is bool(text)
 

@@ -101,7 +101,7 @@ def make_shared_gain_accuracy(shares):
 
 def list_mark_doubts(judges, *names):
     """Return the doubts of ROAR's table that stand beside its gains."""
-    table = make_table(judges, ROAR, judges.suite_results.suite.estimators)
+    table = make_table(judges.suite_results, ROAR, judges.suite_results.suite.estimators, judges.unit)
     doubts = table.doubts if table else ()
     return [each for each in doubts if each.kind.shown is Shown.GAIN and each.row in (names or [each.row])]
 
@@ -148,7 +148,7 @@ def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floo
     assert ["ts mask alone reaches" in doubt.sentence for doubt in list_mark_doubts(made)] == [True] * (
         grade is not Grade.NONE
     )
-    doubts = make_table(made, ROAR, SUITE.estimators).doubts
+    doubts = make_table(made.suite_results, ROAR, SUITE.estimators).doubts
     assert {each.row: each.brief for each in doubts if each.short.startswith("at the floor")} == floor
 
 

@@ -38,7 +38,7 @@ from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, se
 
 
 def make_contents(results, protocol=ROAR):
-    table = make_table(judge_suite(results), protocol, results.suite.estimators_with_own_row)
+    table = make_table(results, protocol, results.suite.estimators_with_own_row)
     return make_board_contents(table)
 
 
@@ -295,7 +295,8 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
-    found = view.suite_judges.compare(view.headline_protocol, view.suite_judges.unit, "sobel", "grad")
+    judges = judge_suite(view.results)
+    found = judges.compare(view.headline_protocol, judges.unit, "sobel", "grad")
     assert f"points: {found.verdict}." in page and "Verdicts on a row and a control are those of the tables" in page
     assert "Difference in matched gain: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page

@@ -18,6 +18,7 @@ from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -308,7 +309,7 @@ def test_compare_page_compares_two_estimators_by_own_network_gain(views):
     view, site = views["quick-v8"], Site(views, list_addresses(views))
     asked = {"suite": "quick-v8", "first": "gradcam", "second": "grad"}
     page = render_page(site, make_address("compare", protocol="own-network", **asked)).html
-    pair = compare_rows(view.suite_judges, OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
+    pair = compare_rows(judge_suite(view.results), OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
     names = ("Grad-CAM", "Gradient") if pair.comparison.verdict is Verdict.BETTER else ("Gradient", "Grad-CAM")
     same = pair.comparison.verdict is Verdict.SAME
     verdict = str(Verdict.SAME) if same else " has a larger gain than ".join(names)

@@ -7,7 +7,6 @@ import pytest
 from leaderboard.figures import make_estimator_curves
 from leaderboard.page.estimator import list_curves
 from leaderboard.stored_suites import collect_views, read_views, read_views_of_suite
-from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Unit
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
@@ -109,7 +108,7 @@ def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_pat
 def test_curve_title_names_single_level_and_curves_are_unique(views):
     view = views["quick-v1"]
     alone = replace(view.results, included_levels={(ROAR, Unit.SCALAR): (0.9,)})
-    drawn = make_estimator_curves(make_table(judge_suite(alone), ROAR, view.rows), "grad")
+    drawn = make_estimator_curves(make_table(alone, ROAR, view.rows), "grad")
     assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
     once = list(list_curves([view], "grad"))

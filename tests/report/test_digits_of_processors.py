@@ -13,7 +13,7 @@ from roarbench.report.table import make_table
 from roarbench.report.table_renderers import render
 stored = rb.load_published_results(sys.argv[1]).stored
 for protocol in stored.list_started_protocols():
-    table = make_table(judge_suite(stored), protocol, stored.suite.estimators_with_own_row)
+    table = make_table(stored, protocol, stored.suite.estimators_with_own_row)
     print(render(present(table), "json"))
 """
 # kernels of OpenBLAS for other processors, with their own order of sums; the first also without vector instructions in

@@ -355,8 +355,7 @@ def test_wrap_columns_breaks_names_before_words(width, name, words):
 def test_published_tables_have_whole_words_on_80_columns(suite):
     results = load_published_results(suite).stored
     for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
-        draws = judge_suite(results, results.suite.find_default_unit(protocol))
-        if not (table := make_protocol_table(draws, protocol, results.suite.estimators)):
+        if not (table := make_protocol_table(results, protocol, results.suite.estimators)):
             continue
         shown = format_printed(table, notes=False)
         assert max(map(len, shown.splitlines())) <= 80
