@@ -23,7 +23,8 @@ _SUITES, _ANNOTATIONS, _MASKS = b"roarbench_suites", b"roarbench_remarks", "mask
 def collect_published_results(folder: Path, suite: str, files: Iterable[PublishedFile]) -> SuiteResults:
     """Collect the published results of the suite `NAME@VERSION`, at the levels that most rows share.
 
-    Probabilities, Quantus scores, findings and references are left out: gains and verdicts do not need them.
+    Quantus scores, findings, references and what `PublishedRows` lacks are left out: gains and verdicts do not need
+    them.
 
     Raises:
         StoreError: A file does not match its hash in the index, or the files have rows on different images.

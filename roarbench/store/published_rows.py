@@ -7,7 +7,6 @@ only the hash is checked again here. Nothing here imports SQLAlchemy.
 import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator
-from datetime import datetime
 from itertools import compress, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,22 +18,22 @@ from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
 from roarbench.common.files import convert_read_errors
 from roarbench.plan.cells_and_runs import Cell, Run, convert_enums
-from roarbench.store.run_result import RunResult, parse_provenance
+from roarbench.store.run_result import RunResult
 
 _SEED = ',"seed":'  # records are canonical JSON, so every record ends with its seed
-_PROVENANCE = ("code_version", "versions", "hardware")
-_REPEATED = [*_PROVENANCE, "weights", "rankings"]
-_COLUMNS = [
-    *("key", "correct", "total", "bits", "seconds", "rankings", "smoothness", "weights", "loss", "created"),
-    *_PROVENANCE,
-]
+_COLUMNS = ["key", "correct", "total", "bits", "rankings", "weights"]
+_REPEATED = ["rankings", "weights"]
 _MAPS = {maps.value: maps for maps in MapNumerics}
 
 Record = TypeVar("Record")
 
 
 class PublishedRows(NamedTuple):
-    """Results of a published file, without probabilities, and the file's notes as JSON values by key."""
+    """Results of a published file, and the file's notes as JSON values by key.
+
+    Results have what gains need: no probabilities, smoothness and losses, whose columns would take a tenth more time;
+    `seconds`, `created` and `provenance` raise AttributeError.
+    """
 
     results: list[RunResult]
     notes: dict[bytes, Any]
@@ -80,16 +79,9 @@ def _read_results(
         {**settings[rest], "cell": cells[cell], "seed": seed, "key": key}
         for (cell, _, rest), seed, key in zip(parts, compress(seeds, kept), keys, strict=True)
     ))  # fmt: skip
-    columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
-    provenances = list(map(parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
     return _make_checked(RunResult, (  # a dict whose keys are written here is made twice as fast as of two sequences
-        {
-            "run": run, "correct": correct, "total": total, "bits": bits, "seconds": seconds, "rankings": rankings,
-            "smoothness": smoothness, "weights": weights, "loss": loss, "created": created, "provenance": provenance,
-        }
-        for correct, total, bits, seconds, rankings, smoothness, weights, loss, created, run, provenance in zip(
-            *columns.values(), runs, provenances, strict=True
-        )
+        {"run": run, "correct": correct, "total": total, "bits": bits, "rankings": rankings, "weights": weights}
+        for run, correct, total, bits, rankings, weights in zip(runs, *columns.values(), strict=True)
     ))  # fmt: skip
 
 
@@ -103,8 +95,8 @@ def _list_values(column: pa.Array) -> list[Any]:
 def _make_checked(kind: type[Record], values: Iterable[dict[str, Any]]) -> list[Record]:
     """Make frozen records without their checks, which passed before the file was published.
 
-    Fields that `values` lacks have their defaults. Ordinary calls take four times as long, and the package has 45,000
-    results.
+    Fields that `values` lacks have their defaults, if they have one. Ordinary calls take four times as long, and the
+    package has 45,000 results.
     """
     records = list[Record]()
     for fields in values:  # generated one by one, so a record and its values lie side by side in memory
