@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from roarbench.api.call_guard import CallGuard
 from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
-from roarbench.api.map_checks import OTHER_CLASS, TRANSPOSED, are_transposed, is_of_another_class
+from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.user_networks import expose_unwrapped_network, find_own_network
 from roarbench.common.device_settings import is_out_of_memory
@@ -29,7 +29,8 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator, Search
 from roarbench.estimators.map_input import Batch
-from roarbench.submissions.submission_validation import are_equal_up_to_rounding
+from roarbench.submissions.limits_and_faults import TRANSPOSED
+from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_transposed, change_corners
 
 _HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
@@ -265,7 +266,8 @@ class Explainers:
         chosen = partial(make_maps, images, ids=seeds)
         if is_of_another_class(chosen, maps, batch.model, images, targets):
             return OTHER_CLASS
-        return TRANSPOSED if are_transposed(lambda changed: make_maps(changed, targets), maps, images) else ""
+        of_changed = (make_maps(changed, targets) for changed in change_corners(images))
+        return TRANSPOSED if are_transposed(maps, of_changed) else ""
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}

@@ -1,4 +1,4 @@
-"""Find functions whose maps are of another class than the target, or have their height and width exchanged."""
+"""Find functions whose maps are of another class than the target."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -15,12 +15,7 @@ OTHER_CLASS = (
     "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
     "about the predicted class; explain the given targets"
 )
-TRANSPOSED = (
-    "follows a change of the image's upper right corner in its lower left corner, and conversely; its height and width "
-    "seem to be exchanged"
-)
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
-_FAR_MORE = 10  # no correct map of 2,940 had both ratios above it: 11 estimators, 14 networks
 
 
 def is_of_another_class(
@@ -89,27 +84,6 @@ def _raise_next_class(logits: Tensor) -> Tensor:
 def _raise(logits: Tensor, classes: Tensor) -> Tensor:
     raised = nn.functional.one_hot(classes, logits.shape[1])
     return logits + raised * (20 + logits.detach().max() - logits.detach().min())
-
-
-def are_transposed(make_maps: Callable[[Tensor], Tensor], maps: Tensor, images: Tensor) -> bool:
-    """Return whether the height and width of maps seem to be exchanged; `make_maps(images)` makes such maps.
-
-    If so, another upper right corner of an image changes the lower left corner of its map far more than the upper right
-    one, and conversely. Networks that mix all positions, as vision transformers, change both corners alike. The
-    gradient of a product of both corners would be blamed without need; no trained network was seen to compute one.
-    """
-    side = images.shape[2]
-    corner = side // 3
-    if images.shape[3] != side or not corner:
-        return False
-    upper, lower = (..., slice(corner), slice(-corner, None)), (..., slice(-corner, None), slice(corner))
-    for here, across in ((upper, lower), (lower, upper)):
-        changed = images.clone()
-        changed[here] = images.roll(1, 0)[here]
-        change = (make_maps(changed) - maps).double().abs()
-        if not (change[across].flatten(1).sum(1) > _FAR_MORE * change[here].flatten(1).sum(1)).all():
-            return False
-    return True
 
 
 @contextmanager

@@ -52,6 +52,11 @@ BYTE_VALUES = (
     "have wrapped around if they were cast; use floats"
 )
 
+TRANSPOSED = (
+    "follows a change of the image's upper right corner in its lower left corner, and conversely; its height and width "
+    "seem to be exchanged"
+)
+
 
 class SubmissionFault(StrEnum):
     """Kind of a submission's fault."""
@@ -98,6 +103,7 @@ class ValidationFinding(StrEnum):
     CLASS = "ignores the class"
     CONSTANT = "has maps that are the same everywhere"
     BYTES = "has maps of bytes"
+    TRANSPOSED = "has transposed maps"
 
     @property
     def description(self) -> str:
@@ -110,6 +116,7 @@ _FINDING_DESCRIPTIONS = {
     ValidationFinding.CLASS: "two classes have the same map",
     ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
     ValidationFinding.BYTES: f"the maps have {BYTE_VALUES}",
+    ValidationFinding.TRANSPOSED: f"a map {TRANSPOSED}",
 }
 
 

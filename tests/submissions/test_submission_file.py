@@ -18,6 +18,7 @@ from roarbench.submissions.submission_file import (
 )
 from roarbench.submissions.submission_validation import (
     _find_warnings,
+    change_corners,
     refuse_unrepeatable_or_batch_dependent_maps,
 )
 
@@ -172,21 +173,28 @@ def test_refuse_unrepeatable_maps_tolerates_rounding_between_batches_only():
             refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), twice, other_way)
 
 
+SAME = [draw_map(2, 8, 8), draw_map(2, 8, 8)]  # maps of the first images with other corners
+
+
 def test_large_mean_of_a_map_hides_no_difference():
     """Maps of 100 plus or minus 1 differ by 1 % of their norm, and rank all features otherwise."""
     first, other = (100 + draw_map(6, 8, 8, seed=seed) for seed in (0, 1))
-    assert _find_warnings(first, other, other) == []
-    assert "network" in _find_warnings(first, other, (first / 3) * 3)[0], "equal but for rounding"
+    assert _find_warnings(first, other, other, SAME) == []
+    assert "network" in _find_warnings(first, other, (first / 3) * 3, SAME)[0], "equal but for rounding"
     with pytest.raises(Refusal, match="depends on its batch"):
         refuse_unrepeatable_or_batch_dependent_maps(first, first.clone(), other, first.flip(0))
 
 
 def test_validation_warns_about_uninformative_maps():
     first, other = (draw_map(6, 8, 8, seed=seed) for seed in (0, 1))
-    assert _find_warnings(first, other, other) == []
-    assert "network" in _find_warnings(first, other, first)[0]
-    assert "class" in _find_warnings(first, first, other)[0]
-    assert "same everywhere" in _find_warnings(first * 0, other, other)[0]
+    assert _find_warnings(first, other, other, SAME) == []
+    assert "network" in _find_warnings(first, other, first, SAME)[0]
+    assert "class" in _find_warnings(first, first, other, SAME)[0]
+    assert "same everywhere" in _find_warnings(first * 0, other, other, SAME)[0]
+    cornered = change_corners(first[:, None])
+    assert _find_warnings(first[:, None], other, other, [changed[:2] for changed in cornered]) == []
+    exchanged = _find_warnings(first[:, None].mT, other, other, [changed[:2].mT for changed in cornered])
+    assert "upper right corner in its lower left corner" in exchanged[0].description
     large = draw_map(6, 40, 40, seed=0)
     cast = (large / large.abs().max() * 255).to(torch.int32).to(torch.uint8).float()  # negative values wrap
-    assert _find_warnings(cast, large, large)[0].description.startswith("the maps have at most 256 different values")
+    assert _find_warnings(cast, large, large, [cast[:2]] * 2)[0].description.startswith("the maps have at most 256 ")
