@@ -47,7 +47,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.limits_and_faults import Refusal
+from roarbench.submissions.limits_and_faults import TRANSPOSED, Refusal
 from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
@@ -56,7 +56,11 @@ from roarbench.submissions.submission_calls import (
     load_entry_point,
 )
 from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
-from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
+from roarbench.submissions.submission_validation import (
+    are_transposed,
+    change_corners,
+    refuse_unrepeatable_or_batch_dependent_maps,
+)
 
 _NOISE_IMAGES = 4  # for a function's trial
 _TESTED_FOR_BYTES = 16  # maps of an array
@@ -185,7 +189,7 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
     maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
     for batch in (_NOISE_IMAGES, _NOISE_IMAGES - 1):  # maps that are kept by the size of a batch come back reversed
         reordered = _compute_finite_maps(estimate, part.reverse_images(batch))
-        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, reordered.flip(0))
 
     def make_maps(targets: Tensor, watch: AbstractContextManager[None] = nullcontext()) -> Tensor:  # noqa: B008
         with watch:
@@ -193,6 +197,9 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
 
     if is_of_another_class(make_maps, maps, part.model, part.images, part.targets):
         warn_caller(f"an image's map by {submission.name} {OTHER_CLASS}")
+    with_other_corners = (part._replace(images=images) for images in change_corners(part.images))
+    if are_transposed(maps, (_compute_finite_maps(estimate, changed) for changed in with_other_corners)):
+        warn_caller(f"an image's map by {submission.name} {TRANSPOSED}")
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")

@@ -12,6 +12,7 @@ sys.path[:0] = sys.argv[1].split(os.pathsep)
 os.environ |= {"HOME": "/tmp", "USER": "sandbox", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import time  # noqa: E402 (needs the paths set above)
+from contextlib import suppress  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -28,6 +29,8 @@ from roarbench.submissions.submission_calls import (  # noqa: E402
     explain_limits_of_sandbox,
     load_entry_point,
 )
+
+_ROUNDING = 1e-3  # of the largest logit; a setting of torch may change rounding
 
 
 def main(request: int, answer: int, started: int) -> None:
@@ -47,11 +50,14 @@ def main(request: int, answer: int, started: int) -> None:
     os.write(started, b".")
     os.close(started)
     header: dict[str, Any] = {"fault": None}
+    model, image = parts[0].model, parts[0].images[:1].to(about["device"])
+    logits = _compute_logits(model, image)
     try:
-        counter = PassCounter(parts[0].model, parts[0].images[:1].to(about["device"]))
+        counter = PassCounter(model, image)
         with counter.count():
             header |= _explain_parts(load_entry_point(source), parts, about["device"], answer, counter)
         header["passes"] = header["passes"] if counter.read_passes() else None
+        _refuse_other_logits(logits, _compute_logits(model, image))
     except Refusal as refusal:
         header = {
             "fault": refusal.kind,
@@ -109,6 +115,21 @@ def _explain_parts(
         passes.append(counter.count_passes_since(before))
     seconds = time.process_time() - start
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "peaks": peaks, "passes": passes}
+
+
+@torch.no_grad()
+def _compute_logits(model: torch.nn.Module, image: torch.Tensor) -> torch.Tensor | None:
+    with suppress(Exception), torch.inference_mode(False):  # the submission may have left it on
+        logits: torch.Tensor = model(image.clone())
+        return logits
+    return None
+
+
+def _refuse_other_logits(before: torch.Tensor | None, after: torch.Tensor | None) -> None:
+    """Raise Refusal if hooks of all modules, or functions of torch that the submission replaced, changed the logits."""
+    if before is not None and (after is None or (after - before).abs().max() > _ROUNDING * before.abs().max()):
+        seen = "the file changes what the network returns, by global hooks or replaced functions of torch"
+        raise Refusal(SubmissionFault.CHANGED_MODEL, f"{seen}; undo this within each call")
 
 
 if __name__ == "__main__":

@@ -125,12 +125,15 @@ def validate_submission(
     report_stage("computing these maps again in another order, and maps of another model")
     variants = _vary_target_model_and_batch(case)
     again = run(case.reverse_images(_OTHER_BATCH), case, *_change_corners_of_part(case), *variants)
-    (maps,), (reordered, repeated, *cornered, other_target, other_model, _) = first.maps, again.maps
+    (maps,), (reordered, repeated, *cornered, other_target, other_model, large) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
     fresh = repeated if same else run(case).maps[0]
-    refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered)
+    explained_again = variants[-1].targets == case.targets.repeat(_LARGE_BATCH // _IMAGES)
+    in_large_batch = maps.clone()
+    in_large_batch[torch.arange(_LARGE_BATCH)[explained_again] % _IMAGES] = large[explained_again]
+    refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered.flip(0), in_large_batch)
     if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = run(case._replace(model=_build_model(1))).maps
@@ -214,23 +217,20 @@ def _get_raw_bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
-def refuse_unrepeatable_or_batch_dependent_maps(
-    first: Tensor, other_sandbox: Tensor, repeated: Tensor, reordered: Tensor
-) -> None:
+def refuse_unrepeatable_or_batch_dependent_maps(first: Tensor, other_sandbox: Tensor, *others: Tensor) -> None:
     """Raise Refusal if maps differ in a fresh sandbox, or depend on other images or on earlier calls.
 
     Args:
         first: Maps of the images, from the first call in a sandbox.
         other_sandbox: The same maps from another sandbox.
-        repeated: The same maps, computed after `reordered`.
-        reordered: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
+        *others: The same maps from other batches, or from later calls.
     """
     if _get_raw_bytes(first) != _get_raw_bytes(other_sandbox):
         message = (
             "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         )
         raise Refusal(SubmissionFault.NOT_REPEATABLE, message)
-    if not (are_equal_up_to_rounding(first, repeated) and are_equal_up_to_rounding(first, reordered.flip(0))):
+    if not all(are_equal_up_to_rounding(first, maps) for maps in others):
         message = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own, keep no state, "
             "and draw all random numbers from `generator`"

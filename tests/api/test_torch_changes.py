@@ -425,15 +425,17 @@ def test_maps_of_another_class_of_a_network_with_logits_object_cause_a_warning(n
         rb.own_network_gain(wrapped, IMAGES, {"mine": use_logits_of_object})
 
 
-def test_evaluate_warns_of_maps_of_a_class_that_is_not_the_target(tmp_path, monkeypatch):
+def test_evaluate_warns_of_maps_of_another_class_and_of_exchanged_axes(tmp_path, monkeypatch):
     def mine(model, images, targets):
         warnings.simplefilter("ignore")  # hides no warning about this function
         return compute_gradient(model, images, 0 * targets)
 
     monkeypatch.setattr("roarbench.api.evaluate._Evaluation.evaluate_all", lambda *rest: None)
-    suite = rb.load_suite("digits", tmp_path)
+    suite = rb.load_suite("planted", tmp_path)
     with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
         rb.evaluate(suite, {"mine": mine}, quiet=True)
+    with pytest.warns(UserWarning, match="map by mine follows a change of .* seem to be exchanged"):
+        rb.evaluate(suite, {"mine": lambda model, images, targets: images.transpose(2, 3)}, quiet=True)
 
 
 @pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
