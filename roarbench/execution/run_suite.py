@@ -302,7 +302,7 @@ def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobConte
         advice = f"write {trials.line} under [recipe]"
     else:
         more = f"a --max-images above {limit}, " if limit else ""
-        advice = f"use {more}other epochs, another peak or another network: {trials.line}"
+        advice = f"use {more}other epochs, another peak, another network or more test images: {trials.line}"
     seen = f"{suite_results.title}: {suite_results.reference_accuracy_text}, so maps of the reference are meaningless"
     raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 

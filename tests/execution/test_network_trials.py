@@ -300,11 +300,18 @@ def write_suite_without_signal(folder):
     return write_new_suite_file(path)
 
 
-def test_network_that_answers_largest_class_is_near_chance(working_folder):
+def test_network_that_answers_largest_class_is_near_chance(working_folder, monkeypatch):
     suite = read_suite(write_suite_without_signal(working_folder))
-    found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, working_folder / "store"))
+    images = decode_dataset(suite.dataset_record, working_folder / "store")
+    found = tune_peak_learning_rate(suite, images)
     assert not found.trained
     assert "stays near chance of 70.0% (always the largest class) at all three peak learning rates" in found.line
+    # if 90 % of the images are of one class, 90 % is chance and not nearly as good as 100 %
+    counts = iter([70, 63, 63])
+    monkeypatch.setattr(network_trials, "_train_and_count_correct", lambda *_: next(counts))
+    monkeypatch.setattr(network_trials, "compute_largest_class_share", lambda _: 0.9)
+    found = tune_peak_learning_rate(suite, images)
+    assert (found.peak, found.trained, "100.0% at 0.005, 90.0%" in found.line) == (0.005, True, True)
 
 
 def test_few_held_out_images_are_named_as_the_reason(working_folder, monkeypatch):
