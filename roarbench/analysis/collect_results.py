@@ -85,6 +85,7 @@ def _load_results(
     stored = {key: known[key] for key in store.find_done_keys(known)} if known else {}
     stored |= store.read_results(by_key.keys() - stored.keys(), by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
+    with_results = {point.cell.estimator for point in results}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)
     other_versions = [other for other in versions.stored if other != version]
@@ -100,8 +101,8 @@ def _load_results(
         version.data,
         version.limit,
         results,
-        doubts=_add_doubts_of_compared_rows(unverified, suite.estimators),
-        submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
+        doubts=_add_doubts_of_compared_rows(unverified, with_results - {CLEAN}),
+        submissions=read_submissions_of_estimators(store.database, with_results),
         findings=describe_validation_findings(store.database, suite.estimators),
         shares={kind: read_annotations(store.database, kind, rankings) for kind in _SHARES},
         counted_passes=_average_passes_by_estimator(results, counted),
@@ -143,8 +144,9 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
         against.get(find_estimator(name).id_without_last_twin, []).append(name)
+    called = {CLEAN: "untouched images"}
     return own | {
-        name: f"compared with {', '.join(dict.fromkeys(doubtful))}, {own[doubtful[0]]}"
+        name: f"compared with {', '.join(dict.fromkeys(called.get(at, at) for at in doubtful))}, {own[doubtful[0]]}"
         for name, doubtful in against.items()
         if doubtful
     }

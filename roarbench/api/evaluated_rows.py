@@ -191,9 +191,10 @@ class EvaluatedRows:
 
     @property
     def _rows_by_name(self) -> dict[str, str]:
-        """Return row ids by the caller's names and by the names of the rows in tables."""
+        """Return row ids by the caller's names, unless a stored row has the name, and by the names in tables."""
         shown = map_row_names_to_ids(self.stored.suite.estimators).items()
-        return {name: row for name, row in shown if row not in self.names.values()} | dict(self.names)
+        own = {name: row for name, row in self.names.items() if name not in self.stored.by_estimator}
+        return {name: row for name, row in shown if row not in own.values()} | own
 
     def find_row_id(self, name: str) -> str:
         """Return a row's id by its id, the caller's name, or its name in tables."""
@@ -202,7 +203,7 @@ class EvaluatedRows:
             return self._rows_by_name[name]
         if name not in known:
             refuse_name_of_several_submissions(name, known)
-            listed = {**self.names, **dict.fromkeys(self.rows or known)}
+            listed = {**self._rows_by_name, **dict.fromkeys(self.rows or known)}
             raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")
         return name
 

@@ -97,7 +97,10 @@ def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
     assert {row.estimator for row in table.board.rows if table.format_row_signs(row.estimator)} == weak
     flagged = {name: row["flag"] for name, row in parse_rows(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
-    assert ("Compared with random, self-reported: imp" in flagged["grad"]) == (name == "random")
+    compared = {CLEAN: "untouched images"}.get(name, name)
+    assert f"Compared with {compared}, self-reported: imp" in flagged["grad"]
+    more = replace(suite, blocks=(*suite.blocks, Block(ROAR, ("sobel",), (0.9,), seeds=10)))
+    assert "sobel" not in collect_results(more, store).doubts, "a row without results has no doubt"
 
 
 @pytest.mark.parametrize(

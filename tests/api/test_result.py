@@ -81,6 +81,9 @@ def test_compare_returns_antisymmetric_difference_of_gains(result):
     for names, words in ((("yours", "ig"), "no row 'yours' here, only: mine, ig"), (("ig", "ig"), "with itself")):
         with pytest.raises(roarbench.CallerError, match=words):
             result.compare(*names)
+    taken = replace(result, names={"random": result.names["ig"]})  # a stored row has the caller's name
+    assert (taken.find_row_id("random"), taken.find_row_id("own-ig")) == ("random", result.names["ig"])
+    assert list(taken.to_dataframe()["name"]).count("random") == 1
 
 
 def test_result_repr_shows_text_or_html(result, tmp_path, monkeypatch):
