@@ -93,7 +93,7 @@ def test_load_published_results_finds_user_suite_by_name():
     again = roarbench.load_published_results("benchmark-imagenet@5a187511", file)
     without_searches = frame[~frame.index.str.startswith("search")]
     assert again.to_dataframe("own-network").set_index("estimator")["gain"].equals(without_searches)
-    assert len(frame) == len(without_searches) + 3
+    assert len(frame) == len(without_searches) + 4
     with pytest.raises(roarbench.CallerError, match="no suite 'benchmark-imagenet@00000000'"):
         roarbench.load_published_results("benchmark-imagenet@00000000")
 
