@@ -9,10 +9,8 @@ from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows, describe_verdict
 from roarbench.analysis.suite_judges import judge_suite
-from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY, Protocol
 from roarbench.plan.suites import find_headline_protocols
-from roarbench.stats.verdicts import Comparison
 
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
 
@@ -56,13 +54,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for pair in _choose_pairs(view, board, address, rows)
         ],
         "rows": rows.values(),
-        "verdict_text": _write_verdict,
+        "describe_verdict": describe_verdict,
     }
-
-
-def _write_verdict(comparison: Comparison, rows: tuple[BoardRow, BoardRow]) -> str:
-    names = [find_display_name(row.id).full_name for row in rows]
-    return describe_verdict(comparison.verdict, names)
 
 
 def _choose_pairs(

@@ -42,7 +42,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "origin": _describe_origin_and_date(view, name),
         "use": describe_control_use_of_network(name) if row.control else "",
         "passes": list_passes([view.results for view in views], name),
-        "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
+        "verdicts": [
+            (site.get_link(find_board_address(view, board.protocol)), view.title, row, board)
+            for view, board, row in boards
+        ],
         "against": next(_list_control_comparisons(boards), None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
         "pictures": add_pictures_of_estimator(site, views, name),
@@ -55,12 +58,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
     """Return a row's different numbers of passes in suites, ascending; empty if unknown."""
     return sorted({sum(passes) for suite in suites if (passes := suite.find_passes(name)) is not None})
-
-
-def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
-    """Return link, suite, and gain with levels of a board, for the macro `strip` of `parts.html`."""
-    label = f"{board.legend_title}, {board.levels_text}"
-    return site.get_link(find_board_address(view, board.protocol)), view.title, label
 
 
 def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[Any, ...]]:
