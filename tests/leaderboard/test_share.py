@@ -179,6 +179,8 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
         both, first = views["quick-v8"], views["quick-v6"]
         assert both.combined_board and both.combined_board.headline and both.pictures
+        drawn = [view.pictures for view in views.values() if view.pictures]
+        assert all(("agree" in shown.rule) is ("sibling" in shown.kinds) for shown in drawn), "no label is used"
         assert first.headline_protocol.name == "matched"
         for result in (*both.results.results.values(), *first.results.results.values()):
             on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
