@@ -18,7 +18,7 @@ from roarbench.api.removal import (
     mark_removed,
     rank_maps,
 )
-from roarbench.api.score_maps import compute_logits, refuse_nan_logits
+from roarbench.api.score_maps import ThreadedNetworks, compute_logits, refuse_nan_logits
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
 from roarbench.common.enums import PAPER_LEVELS
@@ -113,6 +113,7 @@ def perturbation_curve(
         for t in steps:
             mask = mark_removed(ranked, pixels.shape, t, order)
             by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
+        ThreadedNetworks([[network]]).refuse_changed_logits(pixels, by_level[:1])
     logits = torch.stack(by_level)  # (levels, n, classes)
     check_labels(classes, logits.shape[2])
     refuse_nan_logits(logits)

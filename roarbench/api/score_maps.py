@@ -53,10 +53,10 @@ def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
 
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     """Compute logits, float32 (n, classes) on the CPU, in batches; the network stays in its mode (train or eval)."""
-    with torch.inference_mode():
+    with torch.no_grad():  # in inference mode, a forward that computes a gradient, or starts threads, fails
         batches = (move_to_model(model, images[rows]) for rows in _split_for_scoring(images, model))
         fast = (batch.contiguous(memory_format=choose_fastest_float32_layout(batch.device)) for batch in batches)
-        return torch.cat([_compute_batch_logits(model, batch).cpu().float() for batch in fast])
+        return torch.cat([_compute_batch_logits(model, batch).detach().cpu().float() for batch in fast])
 
 
 def _compute_batch_logits(model: nn.Module, batch: Tensor) -> Tensor:
@@ -112,12 +112,13 @@ class ThreadedNetworks(NamedTuple):
         return [torch.cat(logits) for logits in zip(*logits_by_batch, strict=True)]
 
     def refuse_changed_logits(self, pixels: Tensor, logits: Sequence[Tensor]) -> None:
-        """Raise CallerError if a network no longer returns these logits, (n, classes), for the first images."""
+        """Raise CallerError if a network does not return these logits, (n, classes), for the last images alone."""
         for networks in self.copies:
             for number, (network, before) in enumerate(zip(networks, logits, strict=True), 1):
-                if not are_logits_equal(before[:_CHECKED], compute_logits(network, pixels[:_CHECKED])):
+                if not are_logits_equal(before[-_CHECKED:], compute_logits(network, pixels[-_CHECKED:])):
                     seen = f"network {number} gives the same images other logits than at the start of this call"
-                    raise CallerError(f"{seen}; its forward keeps a state, such as a counter: remove it")
+                    cause = "its forward keeps a state, such as a counter, or depends on the number of images"
+                    raise CallerError(f"{seen}; {cause}: remove this")
 
     def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.

@@ -92,6 +92,14 @@ def detach(layers, x):
     return layers(x.detach())
 
 
+def compute_gradient_inside(layers, x):
+    with torch.enable_grad():
+        x = x if x.requires_grad else x.clone().requires_grad_()
+        maps = layers(x)
+        (slope,) = torch.autograd.grad(maps.sum(), x, create_graph=True)
+    return maps + 0 * slope.sum()
+
+
 REFUSED = {
     "checkpoint, reentrant": (lambda: Network(lambda f, x: checkpoint(f, x, use_reentrant=True)), "grad",
         "grad raised RuntimeError: When use_reentrant=True.*; the network recomputes activations; switch its gradient"),
@@ -123,6 +131,7 @@ WORKING = {
     "clamped weights": (WithPositions, "deeplift"),
     "named argument": (WithNamedArgument, "deeplift"),
     "checkpoint": (lambda: Network(lambda f, x: checkpoint(f, x, use_reentrant=False)), "ig"),
+    "gradient in its forward": (lambda: Network(compute_gradient_inside), "ig"),
 }
 
 

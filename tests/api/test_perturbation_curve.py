@@ -97,7 +97,7 @@ def test_perturbation_curve_fills_by_name_like_suites():
     model = change_logits(lambda y: seen.append(y[0, 1].item()) or y)
     for name, corner in (("zero", 0.0), ("neighbours", 1 / 3), ("mean", ramp.mean().item())):
         roarbench.perturbation_curve(model, ramp, [0], maps[:, 0], levels=(1 / 9,), fill=name)
-        assert seen[-1] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255
+        assert seen[-2] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255; the last pass is a check
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,14 @@ def test_perturbation_curve_drops_when_decisive_feature_is_removed():
     assert [one.value for one in lerf.accuracy] == [1.0, 1.0, 1.0]
     assert found.area.value == pytest.approx(0.25 * 0.75 + 0.75 * 0.5)
     assert found.to_dataframe()["accuracy"].tolist() == [1.0, 0.5, 0.5]
+
+
+def test_perturbation_curve_refuses_networks_that_depend_on_the_number_of_images():
+    """The checks at the start have four images, of which this network drops none."""
+    model = change_logits(lambda y: torch.cat([y[:8], 0 * y[8:]]))
+    images, labels = IMAGES.repeat(6, 1, 1, 1), [1, 0] * 6
+    with pytest.raises(roarbench.CallerError, match="other logits .* or depends on the number of images: remove this"):
+        compute_curve(model=model, images=images, labels=labels, maps=MAPS.repeat(6, 1, 1))
 
 
 def test_perturbation_curve_warns_at_chance():
