@@ -2,19 +2,18 @@
 
 from dataclasses import replace
 from itertools import combinations, product
-from types import SimpleNamespace
 
 from leaderboard.board_contents import make_gain_axis, make_pass_axis
 from leaderboard.combined_board import make_combined_board
 from leaderboard.figures import _PLOT_HEIGHT, Dot, Scatter, _place_labels, make_cost_scatter
 from leaderboard.links import Site, make_address
-from leaderboard.page.compare import _write_verdict
 from leaderboard.render import list_addresses, render_page
+from roarbench.analysis.row_comparison import describe_verdict
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.stats.verdicts import Verdict
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import make_table_of_both_gains
@@ -85,6 +84,5 @@ def cover_each_other(one, other, height):
 
 def test_comparison_of_rows_does_not_say_that_one_explains():
     """A blind search would earn it, under its name or another."""
-    rows = SimpleNamespace(id="grad"), SimpleNamespace(id="gb")
-    said = _write_verdict(Comparison(Verdict.WORSE, 0.01, 0.01), rows)
+    said = describe_verdict(Verdict.WORSE, ("Gradient", "Guided Backprop"))
     assert said == "Guided Backprop has a larger gain than Gradient"
