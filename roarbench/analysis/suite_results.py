@@ -290,8 +290,9 @@ class SuiteResults:
         """
         values: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name, curve in self.list_curves(protocol, unit, ""):
-            for result in curve:
-                for setting, value in result.provenance.rounding_settings.items():
+            origins = (result.provenance for result in curve)  # few differ
+            for origin in {(*one.versions.items(), *one.hardware.items()): one for one in origins}.values():
+                for setting, value in origin.rounding_settings.items():
                     values[name][setting].add(value)
         return values
 
