@@ -139,7 +139,8 @@ def _print_tables(suite: "Suite", part: SuiteSpec, format: TableFormat) -> None:
 
 
 def _load_rows_to_show(suite: "Suite", part: SuiteSpec) -> "EvaluatedRows":
-    return replace(suite.read_result_or_empty(), rows=part.estimators if suite.settings.estimators else None)
+    checked = replace(suite, plan=suite.runnable_plan)  # a first run has left out estimators that do not apply
+    return replace(checked.read_result_or_empty(), rows=part.estimators if suite.settings.estimators else None)
 
 
 def _warn_of_missing_compiler(engine: EngineOptions, part: SuiteSpec) -> None:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +46,8 @@ def _read_time_after_gpu_work() -> float:
 
 
 def find_device(model: nn.Module) -> torch.device:
-    """Return the device of a network's first parameter."""
-    return next(model.parameters()).device
+    """Return the device of a network's first parameter, or of its first buffer if it has no parameter."""
+    return next(chain(model.parameters(), model.buffers())).device
 
 
 def list_gpu_ids() -> tuple[str, ...]:

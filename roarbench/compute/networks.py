@@ -232,7 +232,7 @@ def count_network_cost(name: str, classes: int, channels: int, size: int, source
     with _OperationCounter() as counter:  # type: ignore[no-untyped-call]
         model(image.clone())  # this pass runs on the CPU, because the meta device needs imports that take seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return NetworkCost(counter.flops, counter.activations, parameters)
+    return NetworkCost(max(1, counter.flops), max(1, counter.activations), parameters)  # times are divided by these
 
 
 class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -217,13 +217,15 @@ def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (tmp_path / "pictures" / name).rename(tmp_path / "pictures" / number)
     text = TEXT.replace('["roar"]', '["morf"]').replace('"resnet-planted"', '"net.py:build"')
+    text = text.replace('"grad"', '"grad", "linear-classifier"', 1)
     test_only = 'test = "."\nclasses = 12\nresize = 9\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.5, 0.5]'
     suite = write_suite(tmp_path, text.replace("test_share = 0.25", test_only))
     asked = ("--suite", suite, "--store", tmp_path / "store")
-    answer = call("run", *asked)
+    answer = call("run", "--suite", suite, "--store", tmp_path / "other-store")
     assert (answer.code, "has only test images, so the network to explain cannot be trained" in answer.err) == (2, True)
-    assert call("run", *asked, "--reference", tmp_path / "w.pt").code == 0
+    first = record(call, "run", *asked, "--reference", tmp_path / "w.pt")
     found = record(call, "table", *asked, "--reference", tmp_path / "w.pt")
+    assert first == found and found["complete"], "the first run leaves the classifier out, too"
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     assert found["images"] == 12
     assert "12 test images, no training images, of 12 classes" in call("suites", suite).out

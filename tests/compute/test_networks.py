@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from roarbench.common.device_settings import find_device
 from roarbench.common.errors import CallerError
 from roarbench.compute import torchvision_networks
 from roarbench.compute.builtin_network_table import MODELS
@@ -273,3 +274,21 @@ def test_networks_of_a_file_can_be_copied_pickled_and_saved_whole(function, tmp_
     if function == "build":  # a process that never ran the file
         program = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)(torch.ones(1, 3, 4, 4)).shape)"
         assert "[1, 2]" in run_python(program, path)
+
+
+def test_network_of_buffers_alone_has_a_device_and_a_cost():
+    """Times are divided by the cost; distances to stored images have no formula, and no parameter has a device."""
+    source = """
+import torch
+class Distances(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("stored", torch.eye(2, 12))
+    def forward(self, images):
+        return -(images.flatten(1)[:, None] - self.stored).abs().sum(2)
+def network(classes, channels, size):
+    return Distances()
+"""
+    model = build_network("own.network@0", 2, 3, 2, torch.Generator(), source)
+    assert find_device(model) == torch.device("cpu")
+    assert count_network_cost("own.network@0", 2, 3, 2, source).flops == 1
