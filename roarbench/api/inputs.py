@@ -1,5 +1,6 @@
 """Convert a caller's images, photographs, labels, maps and numbers, or raise CallerError with a one-line message."""
 
+import hashlib
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -86,7 +87,10 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
     if not np.isfinite(array).all():
         number = int(np.argmin(np.isfinite(array).all((1, 2, 3))))
         raise CallerError(f"{subject}: number {number} holds NaN or infinity; expected finite numbers")
-    _, channels, height, width = array.shape
+    count, channels, height, width = array.shape
+    copies = count - len({hashlib.blake2b(image).digest() for image in array})
+    if copies and height * width > 1 and subject != "train images":  # rows of a table may be equal
+        warn_caller(f"{copies} of the {count} {subject} repeat another one, so intervals are too short; pass each once")
     if width in (1, 3, 4) and min(channels, height) > 4 and (width > 1 or channels == height):
         seen = f"{subject} of shape {array.shape} are read as {channels} channels of {height} x {width} pixels"
         remedy = "pass images.permute(0, 3, 1, 2), and a network that takes them"

@@ -203,7 +203,10 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     axes.set_xlim(low, high * (high / low) ** 0.5)  # space for labels
-    axes.set_xticks(sorted({passes[name] for name in bars if passes[name]}))
+    ticks = list[float]()
+    for tick in sorted({passes[name] for name in bars if passes[name]}):
+        ticks += [tick] if not ticks or tick > 1.6 * ticks[-1] else []  # space for numbers
+    axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.minorticks_off()
     axes.set_xlabel("passes for an image's map", fontsize=FONT_POINTS)

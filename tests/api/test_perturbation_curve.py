@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import roarbench
+from roarbench.api.inputs import read_images
 from tests.helpers.user_networks import WithChangedOutput
 
 IMAGES = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]], [[[1.0, 2.0], [3.0, 4.0]]]])  # (2, 1, 2, 2)
@@ -218,3 +219,9 @@ def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
 def test_perturbation_curve_rejects_invalid_arguments(given, words):
     with pytest.raises(roarbench.CallerError, match=words):
         compute_curve(**given)
+
+
+def test_repeated_images_cause_warning():
+    with pytest.warns(UserWarning, match="1 of the 2 images repeat another one, so intervals are too short"):
+        read_images(torch.ones(2, 1, 2, 2))
+    read_images(torch.ones(2, 4, 1, 1))  # rows of a table may be equal

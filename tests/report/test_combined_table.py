@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from io import StringIO
+from itertools import pairwise
 
 import pytest
 
@@ -203,7 +204,10 @@ def test_doubts_about_a_gain_stand_beside_its_bar():
     published = load_published_results("quick")
     assert "own map - others, t = 0.05, 0.5.\n" in published.plot().legends[0].get_title().get_text()
     quick = make_combined_table(published.stored).bars_by_axis_label
-    assert published.plot().axes[2].get_xlabel() == "passes for an image's map"
+    (figure := published.plot()).draw_without_rendering()
+    assert figure.axes[2].get_xlabel() == "passes for an image's map"
+    numbers = [label.get_window_extent() for label in figure.axes[2].get_xticklabels()]
+    assert len(numbers) > 2 and all(one.x1 + 3 < other.x0 for one, other in pairwise(numbers)), "apart"
     signs = {axis: {name: bar.signs for name, bar in bars.items() if bar and bar.signs} for axis, bars in quick.items()}
     doubted = dict.fromkeys(("sgsq-grad †", "var-grad †", "sobel"), "(!!)")  # as README.md
     assert signs == {"ROAR gain, points": doubted, "own-network gain, points": {}}
