@@ -43,7 +43,6 @@ from roarbench.store.leases import (
 )
 from roarbench.store.run_result import READ_COLUMNS, RunResult, make_result_row, read_code_version, read_result
 from roarbench.store.schema import (
-    failures,
     find_stored_keys,
     forgotten,
     imports,
@@ -244,13 +243,7 @@ class ResultsStore:
         """Return a string that changes with every new result on a data set and network, and with other records."""
         statement = _select_count_and_newest(results)
         statement = statement.where(results.c.dataset == dataset, results.c.model == model)
-        return self._read_stamp([statement, *map(_select_count_and_newest, _PROVENANCE_TABLES)])
-
-    def read_change_stamp(self) -> str:
-        """Return a string that changes with every new result, failure, annotation and provenance record."""
-        return self._read_stamp([_select_count_and_newest(table) for table in (results, failures, *_PROVENANCE_TABLES)])
-
-    def _read_stamp(self, statements: Iterable[Select[int, Any]]) -> str:
+        statements = statement, *map(_select_count_and_newest, _PROVENANCE_TABLES)
         with self.database.begin_read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
             # an import may add doubts alone; times of annotations lie behind their long values, and are not read
