@@ -3,8 +3,8 @@
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
 The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
-modules, and has simple values as literals, also of class attributes that were changed after the class was defined,
-except properties, class methods and static methods. Any other object raises CallerError. Files and environment
+modules, and has simple values as literals, also of class attributes that were changed after the class was defined. Any
+other object raises CallerError, as do replaced properties, class methods and static methods. Files and environment
 variables that the function reads are not in the file.
 """
 
@@ -225,6 +225,9 @@ class WrittenStatements:
         for attribute, current in vars(value).items():
             given = in_source.get(attribute, COMPUTED)
             label = f"{value.__name__}.{attribute}"
+            inner = getattr(current, "__func__", getattr(current, "fget", None))  # of static methods, properties …
+            if isinstance(inner, FunctionType) and _is_from_elsewhere(inner, value, names):
+                raise CallerError(f"'{label}' was replaced after its class was defined; define it in the class")
             if _is_value_of_source(value, attribute, given):
                 continue
             before = dict(self.statements), dict(self._objects)
@@ -289,6 +292,12 @@ def _refuse_changed_dataclass(value: Any, arguments: Mapping[str, object], name:
         if again is None or (_is_literal(item) and getattr(again, key, COMPUTED) != item):
             seen = f"'{name}' is a {kind.__name__}, whose arguments do not give its {key}, {item!r}, again"
             raise CallerError(f"{seen}; set it by an argument of {kind.__name__}")
+
+
+def _is_from_elsewhere(function: FunctionType, value: type, names: Mapping[str, object]) -> bool:
+    """Return whether a function is neither of a class's body, nor made by a decorator, nor used there by name."""
+    in_body = function.__qualname__.startswith(f"{value.__qualname__}.") or "<locals>" in function.__qualname__
+    return not in_body and all(function is not named for named in names.values())
 
 
 def _is_value_of_source(value: type, attribute: str, given: object) -> bool:

@@ -300,6 +300,10 @@ def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attri
 
 
 def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Settings, "nothing", property(weigh_by_seven))
+        with pytest.raises(CallerError, match="'Settings.nothing' was replaced after its class was defined"):
+            make_submission("mine", explain_by_settings)
     monkeypatch.setattr(Settings, "sign", torch.tensor(-1.0))
     with pytest.raises(CallerError, match=r"'Settings.sign' is a Tensor, which cannot be written to a file"):
         make_submission("mine", explain_by_settings)
