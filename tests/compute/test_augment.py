@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import interpolate
 
 from roarbench.common.enums import Unit
-from roarbench.compute.augment import AREA, ASPECT, augment, draw_crops, flip_images, shrink_images
+from roarbench.compute.augment import augment, draw_crops, flip_images, shrink_images
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
@@ -55,10 +55,10 @@ def test_crop_transforms_stay_inside_image_and_within_area_and_aspect(seed, shap
     assert (centres.abs() + sizes <= 1 + 1e-6).all()
     area, aspect = sizes.prod(1), shape * sizes[:, 0] / sizes[:, 1]
     whole = (sizes < 1).all(1)  # the others were made to fit
-    assert (area[whole] >= AREA[0] - 1e-6).all()
-    assert (area <= AREA[1]).all()
-    assert (aspect[whole] >= ASPECT[0] - 1e-5).all()
-    assert (aspect[whole] <= ASPECT[1] + 1e-5).all()
+    assert (area[whole] >= 0.08 - 1e-6).all()
+    assert (area <= 1).all()
+    assert (aspect[whole] >= 3 / 4 - 1e-5).all()
+    assert (aspect[whole] <= 4 / 3 + 1e-5).all()
 
 
 def test_noise_augmentation_draws_one_strength_per_image():

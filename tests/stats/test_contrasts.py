@@ -92,9 +92,10 @@ def test_row_variance_is_moderated_as_by_smyth(prior):
     assert spread.variances[0, 1] == pytest.approx((freedom * 9e-4 + 2 * square) / (freedom + 2) / 3, rel=1e-6)
 
 
-def test_satterthwaite_freedom_matches_two_mean_squares():
+@pytest.mark.parametrize("networks", [2, 4])
+def test_satterthwaite_freedom_matches_two_mean_squares(networks):
     """K rows that share rho of their variance: (R - 1) / (1/K + (1 - 1/K) rho^2) for a row, more for a difference."""
-    rows, networks, rho = 5, 4, 0.3
+    rows, rho = 5, 0.3
     known = replace(KNOWN, shared=rho, rows=rows, networks=networks, own_freedom=(rows - 1) * (networks - 1))
     cells = measure_cells(make_rows(rows, networks), VarianceComponents(None, known))
     row, difference = cells["e0", 0.9], cells["e0", 0.9].subtract(cells["e1", 0.9])

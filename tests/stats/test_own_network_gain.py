@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, Protocol
 from roarbench.stats import contrasts
+from roarbench.stats.compute_board import Judge
+from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
@@ -60,6 +63,21 @@ def test_own_network_gain_matches_loops_over_definition(networks: int) -> None:
     assert isclose(found.gain.value, compute_gain_by_loops(kept), abs_tol=1e-9)
     for level, sample in enumerate(found.levels):
         assert isclose(sample.value, compute_gain_by_loops(kept[:, :, level : level + 1]), abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(("protocol", "sign"), [(OWN_NETWORK, 1), (OWN_NETWORK_LERF, -1)])
+def test_board_has_gain_of_each_level(protocol: Protocol, sign: int) -> None:
+    kept = {name: draw_answers(3, own=own) for name, own in {"row": 0.5, "other": 0.1, "fixed": 0.3}.items()}
+    scores = Correctness(tuple(kept), (0.05, 0.5), {})
+    board = Judge.from_kept(scores, protocol, kept, frozenset({"fixed"}), {}).make_board()
+    for row in board.rows:
+        gains = [gain.in_points for gain in board.list_gains_by_level(row)]
+        if row.estimator == "fixed":
+            assert gains == [(0.0, None, None)] * 2
+            continue
+        expected = [sign * compute_gain_by_loops(kept[row.estimator][:, :, [level]]) for level in range(2)]
+        assert [gain.value for gain in gains] == pytest.approx(expected, abs=1e-9)
+        assert all(gain.low < gain.value < gain.high for gain in gains)
 
 
 def test_own_network_gain_is_0_for_maps_that_ignore_network() -> None:

@@ -46,6 +46,15 @@ def test_rank_intervals_match_manual_computation():
     assert [one.groups for one in found] == [(1,), (2,), (1,), (3,), (2,)]
 
 
+def test_added_rows_are_ranked_alone_and_grouped_by_their_differences():
+    """The suite's rows have gains 0 and 10; of the added ones, 9.5 and 10.5 tie, and 30 differs from all rows."""
+    pairs = Pairs.from_contrasts(make_contrasts([0.0, 10.0, 9.5, 30.0, 10.5]), added=(2, 3, 4))
+    found = compute_rank_intervals(pairs, added=(2, 3, 4))
+    assert [(one.place, one.low, one.high) for one in found] == [(2, 2, 2), (1, 1, 1), (2, 1, 2), (1, 1, 1), (1, 1, 2)]
+    assert [one.groups for one in found] == [(3,), (2,), (2,), (1,), (2,)]
+    assert [one.added for one in found] == [False, False, True, True, True]
+
+
 def find_significant_pairs_by_steps(gains, deviation):
     """With known variances this is Holm's (1979) step-down with Sidak's (1967) bound for the pairs that are left."""
     p_of = {
