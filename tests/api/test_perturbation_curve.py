@@ -148,7 +148,7 @@ def test_perturbation_curve_drops_when_decisive_feature_is_removed():
 def test_perturbation_curve_refuses_networks_that_depend_on_the_number_of_images():
     """The checks at the start have four images, of which this network drops none."""
     model = change_logits(lambda y: torch.cat([y[:8], 0 * y[8:]]))
-    images, labels = IMAGES.repeat(6, 1, 1, 1), [1, 0] * 6
+    images, labels = IMAGES.repeat(6, 1, 1, 1) * torch.linspace(1, 2, 12).view(12, 1, 1, 1), [1, 0] * 6
     with pytest.raises(roarbench.CallerError, match="other logits .* or depends on the number of images: remove this"):
         compute_curve(model=model, images=images, labels=labels, maps=MAPS.repeat(6, 1, 1))
 
