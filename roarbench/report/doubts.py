@@ -351,6 +351,15 @@ def _find_unstable_predictions(judges: SuiteJudges, table: "SuiteTable") -> Iter
             yield Doubt(row.estimator, f"prediction stability {share:.0%}", sentence, brief=f"{share:.0%}", more=more)
 
 
+def _find_unknown_passes(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+    for row in table.board.rows:
+        compared = row.network and row.network.search
+        if compared and table.suite_results.find_passes(row.estimator) is None:
+            longest = table.display_names.get(compared.search, compared.search)
+            sentence = f"The number of its passes is not known, so it is compared with the longest search, {longest}."
+            yield Doubt(row.estimator, "passes unknown", sentence)
+
+
 _OFF_ZERO = (
     "This table is doubtful: gains that should be 0 differ significantly, and a gain of that size may mean nothing"
 )
@@ -368,6 +377,7 @@ KINDS = (  # in the order of pages, notes and `flag`
     Kind(_find_findings_of_validate),
     Kind(_find_runs_of_changed_code, Shown.COLUMN),
     Kind(_find_tied_maps),
+    Kind(_find_unknown_passes, Shown.COLUMN),  # `table_notes.describe_search` names these rows, too
     Kind(partial(_find_marks, signed=True), Shown.GAIN),
     Kind(partial(_find_marks, signed=False), Shown.COLUMN),
     Kind(
