@@ -141,6 +141,12 @@ def describe_doubts(doubts: Iterable[Doubt], signs: bool = True) -> list[str]:
     ]
 
 
+def list_rows_of_unknown_passes(table: "SuiteTable") -> list[Row]:
+    """List the rows that are compared with a blind search though the number of their passes is unknown."""
+    compared = (row for row in table.rows if row.network and row.network.search)
+    return [row for row in compared if table.suite_results.find_passes(row.estimator) is None]
+
+
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
     """Return whether a row is a control whose gain should be 0 but differs from Random's gain (Random: from 0)."""
     comparison = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
@@ -352,12 +358,11 @@ def _find_unstable_predictions(judges: SuiteJudges, table: "SuiteTable") -> Iter
 
 
 def _find_unknown_passes(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
-    for row in table.board.rows:
-        compared = row.network and row.network.search
-        if compared and table.suite_results.find_passes(row.estimator) is None:
-            longest = table.display_names.get(compared.search, compared.search)
-            sentence = f"The number of its passes is not known, so it is compared with the longest search, {longest}."
-            yield Doubt(row.estimator, "passes unknown", sentence)
+    for row in list_rows_of_unknown_passes(table):
+        assert row.network and row.network.search, "these rows are compared"
+        longest = table.display_names.get(row.network.search.search, row.network.search.search)
+        sentence = f"The number of its passes is not known, so it is compared with the longest search, {longest}."
+        yield Doubt(row.estimator, "passes unknown", sentence)
 
 
 _OFF_ZERO = (

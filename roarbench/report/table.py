@@ -62,6 +62,11 @@ class SuiteTable:
         """Return the display names of the suite's rows by id, including rows that are not shown."""
         return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 
+    @cached_property
+    def machine_settings(self) -> dict[str, dict[str, set[str]]]:
+        """Return `SuiteResults.find_machine_settings_by_row` of this board; notes and pages read it several times."""
+        return self.suite_results.find_machine_settings_by_row(self.board.protocol, self.unit)
+
     @property
     def has_gains_and_ranks(self) -> bool:
         """Return whether the rows have gains and ranks; rows of mask-only accuracy have neither."""
