@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
-from roarbench.api.submission_source import make_submission, make_submission_name
+from roarbench.api.submission_source import choose_entry_point_code, make_submission, make_submission_name
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings
@@ -48,15 +49,17 @@ from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import TRANSPOSED, Refusal
-from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
+from roarbench.submissions.run_in_sandbox import count_images_per_call, find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
     ExplainedPart,
     compute_map_batches,
+    find_entry_point,
     load_entry_point,
 )
 from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
 from roarbench.submissions.submission_validation import (
+    are_equal_up_to_rounding,
     are_transposed,
     change_corners,
     refuse_unrepeatable_or_batch_dependent_maps,
@@ -151,29 +154,41 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         return find_estimator(estimator).id
     if callable(estimator):
         submission = make_submission(name, estimator)
-        if re.search(rb"\b(environ|getenv)\b", submission.source):
-            warn_caller(f"{name} reads environment variables, and functions run without any; pass values as defaults")
-        _try_function_on_noise(submission, suite.runnable_plan)
+        if re.search(rb"\b(environ|getenv|argv)\b", submission.source):
+            seen = f"{name} reads environment variables or sys.argv, and functions run without any"
+            warn_caller(f"{seen}; pass values as defaults")
+        _try_function_on_noise(submission, _adapt_as_in_file(name, estimator), suite.runnable_plan)
         return submission
     return _read_maps(name, estimator)
 
 
-def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
+def _adapt_as_in_file(name: str, function: Callable[..., Any]) -> EstimateFunction:
+    """Return a function as the entry point of its file would be, without writing the function itself."""
+    module = ModuleType("function")
+    vars(module).update(torch=torch, function=function)
+    exec(choose_entry_point_code(name, function).format(call="function"), vars(module))
+    return find_entry_point(module)
+
+
+def _try_function_on_noise(submission: Submission, function: EstimateFunction, plan: SuiteSpec) -> None:
     """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox.
+
+    The file of the function has to compute the maps of the function itself.
 
     Meanwhile no other thread tries a function, builds a network or trains: each of these seeds torch's global
     generator, and a change of its state during a call means that the function draws random numbers. Whatever a function
     changes in torch is undone; a run calls it in a process of its own.
     """
     generator = torch.Generator().manual_seed(0)
-    model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
+    network = plan.find_network()
+    model = build_network(**network._asdict(), generator=generator).eval()
     images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
     part = ExplainedPart(model, images, torch.tensor(_NOISE_TARGETS), torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
     try:
         with DRAWING, restore_global_generators():
             functions, settings = TorchFunctions.read([model]), read_settings()
             try:
-                _refuse_unrepeatable_maps(submission, part)
+                _refuse_unrepeatable_maps(submission, function, part, count_images_per_call(network))
             finally:
                 restore_settings(settings)
                 functions.restore()
@@ -184,12 +199,21 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
         raise refusal.add_subject(submission.name) from error
 
 
-def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> None:
+def _refuse_unrepeatable_maps(
+    submission: Submission, function: EstimateFunction, part: ExplainedPart, batch_of_run: int
+) -> None:
     estimate = load_entry_point(submission.source)
     maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
     for batch in (_NOISE_IMAGES, _NOISE_IMAGES - 1):  # maps that are kept by the size of a batch come back reversed
         reordered = _compute_finite_maps(estimate, part.reverse_images(batch))
         refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, reordered.flip(0))
+    if batch_of_run > _NOISE_IMAGES:
+        numbers = torch.arange(batch_of_run) % _NOISE_IMAGES
+        in_large_batch = _compute_finite_maps(estimate, part.select_images(numbers))
+        refuse_unrepeatable_or_batch_dependent_maps(maps[numbers], maps[numbers], in_large_batch)
+    if not are_equal_up_to_rounding(maps, _compute_finite_maps(function, part)):
+        seen = f"{submission.name}: the file of the function, which a run calls, computes other maps than the function"
+        raise CallerError(f"{seen}; do not read __name__, __file__, or a function's own attributes in it")
 
     def make_maps(targets: Tensor, watch: AbstractContextManager[None] = nullcontext()) -> Tensor:  # noqa: B008
         with watch:

@@ -8,7 +8,7 @@ import linecache
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -55,10 +55,40 @@ def read_source_and_used_objects(
         for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # the variable may have no value yet
                 names[other] = cell.cell_contents
-    source = _write_changed_defaults(source, functions, names | dict(vars(value)), write)
+    texts = _list_changed_defaults(source, functions, names | dict(vars(value)), write)
+    source = _replace_parts(source, texts | _quote_unknown_annotations(source, names.keys() - {value.__name__}))
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
-    return source, {other: item for other, item in used.items() if not _is_builtin(other, item)}
+    used = {other: item for other, item in used.items() if not _is_builtin(other, item)}
+    return source, used | _find_named_submodules(source, used)
+
+
+def _quote_unknown_annotations(source: str, known: Collection[str]) -> dict[ast.expr, str]:
+    """Return the annotations that cannot be computed where the file defines them, by node, as string literals.
+
+    Their names are imported for type checkers alone, or are of the class itself; modules that begin with
+    `from __future__ import annotations` do not compute annotations.
+    """
+    nodes = list(ast.walk(ast.parse(source)))
+    annotations = [getattr(node, kind, None) for node in nodes for kind in ("annotation", "returns")]
+
+    def is_known(part: ast.AST) -> bool:
+        return not isinstance(part, ast.Name) or part.id in known or hasattr(builtins, part.id)
+
+    found = [node for node in annotations if node and not all(map(is_known, ast.walk(node)))]
+    return {node: repr(ast.unparse(node)) for node in found}
+
+
+def _find_named_submodules(source: str, used: Mapping[str, object]) -> dict[str, ModuleType]:
+    """Return modules such as `PIL.Image` that the source names and `import PIL` may not load; torch loads its own."""
+    dotted = {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+    modules = dict[str, ModuleType]()
+    for name in sorted(dotted & sys.modules.keys()):
+        module, root = sys.modules[name], name.partition(".")[0]
+        is_imported = module.__name__ == name and getattr(used.get(root), "__name__", "") == root  # not `os.path`
+        if is_imported and root != "torch":
+            modules[name] = module
+    return modules
 
 
 def _is_builtin(name: str, item: Any) -> bool:
@@ -85,11 +115,11 @@ def read_class_attributes(value: type, source: str, names: Mapping[str, object])
     return attributes
 
 
-def _write_changed_defaults(
+def _list_changed_defaults(
     source: str, functions: Sequence[FunctionType], names: Mapping[str, object], write: Callable[[Any, str], str]
-) -> str:
-    """Replace default values that the source may compute anew, such as `scale=scale` in a loop, by their values."""
-    changed: list[tuple[ast.expr, object]] = []
+) -> dict[ast.expr, str]:
+    """Return the values of defaults that the source may compute anew, such as `scale=scale` in a loop, by node."""
+    changed = dict[ast.expr, str]()
     (statement,) = ast.parse(source).body
     body = statement.body if isinstance(statement, ast.ClassDef) else [getattr(statement, "value", statement)]
     for node in (node for node in body if isinstance(node, ast.FunctionDef | ast.Lambda)):
@@ -98,12 +128,19 @@ def _write_changed_defaults(
             by_name = zip((one.arg for one in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
             given = [(part, (function.__kwdefaults__ or {}).get(key)) for key, part in by_name if part]
             given += zip(node.args.defaults, function.__defaults__ or (), strict=False)
-            changed += [(part, value) for part, value in given if not _gives_value(part, value, names)]
+            for part, value in given:
+                if not _gives_value(part, value, names):
+                    changed[part] = write(value, f"the default {ast.unparse(part)}")
+    return changed
+
+
+def _replace_parts(source: str, texts: Mapping[ast.expr, str]) -> str:
+    """Replace nodes of a source by other texts."""
     lines = source.encode().splitlines(keepends=True)  # columns of `ast` count bytes
-    for part, value in sorted(changed, key=lambda pair: (pair[0].lineno, pair[0].col_offset), reverse=True):
-        first, last, label = part.lineno - 1, part.end_lineno or part.lineno, f"the default {ast.unparse(part)}"
+    for part in sorted(texts, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        first, last = part.lineno - 1, part.end_lineno or part.lineno
         rest = lines[last - 1][part.end_col_offset :]
-        lines[first:last] = [lines[first][: part.col_offset] + write(value, label).encode() + rest]
+        lines[first:last] = [lines[first][: part.col_offset] + texts[part].encode() + rest]
     return b"".join(lines).decode()
 
 

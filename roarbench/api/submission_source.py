@@ -97,7 +97,7 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
     imports, definitions = written.split_imports_from_definitions()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
-    entry = _choose_entry_point_code(name, function)
+    entry = choose_entry_point_code(name, function)
     for key in {"NAME", "DESCRIPTION", "torch", *ENTRY_POINTS} & written.statements.keys():
         if written.statements[key] != "import torch" and (key != call or entry == _PLAIN_FUNCTION):
             raise CallerError(f"the code calls an object '{key}', a name that the file of a row needs; rename it")
@@ -113,7 +113,11 @@ def make_submission_name(name: str) -> str:
     return f"own-{cleaned}" if cleaned in ESTIMATORS else cleaned
 
 
-def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
+def choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
+    """Return the statement of a row's file that defines its entry point, with `{call}` for the function.
+
+    CallerError if a run cannot call the function.
+    """
     if isinstance(function, type) and hasattr(function, "attribute"):
         refuse_missing_arguments(name, function)
         return _ENTRY_POINTS[1]

@@ -27,13 +27,13 @@ from roarbench.submissions.submission_calls import ExplainedPart
 _VALUES_PER_SANDBOX = 512 * 3 * 64 * 64  # input values, about 512 images of 3 x 64 x 64; rounded to whole batches
 _MAX_IMAGES_PER_SANDBOX = 512  # a job ranks no more images
 _SCRIPT = "sandbox_program.py"
-_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES = 64, 2**29  # per call of `estimate`
+MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES = 64, 2**29  # per call of `estimate`
 _GIB = 2**30
 
 
 def count_images_per_call(network: NetworkSpec) -> int:
     """Return the number of images per call of `estimate`, limited by the memory of the network's activations."""
-    return max(1, min(_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_network_cost(*network).activations)))
+    return max(1, min(MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_network_cost(*network).activations)))
 
 
 class SandboxTask(NamedTuple):

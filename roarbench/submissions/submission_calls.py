@@ -128,8 +128,12 @@ class ExplainedPart(NamedTuple):
 
     def reverse_images(self, batch: int) -> Self:
         """Return the part with images in reverse order, in batches of another size."""
-        images, targets, seeds = (values.flip(0) for values in (self.images, self.targets, self.seeds))
-        return self._replace(images=images, targets=targets, seeds=seeds, batch=batch)
+        return self.select_images(torch.arange(len(self.seeds)).flip(0))._replace(batch=batch)
+
+    def select_images(self, numbers: Tensor) -> Self:
+        """Return the part with the images of these numbers, int64 (n,), some maybe several times, in one batch."""
+        images, targets, seeds = (values[numbers] for values in (self.images, self.targets, self.seeds))
+        return self._replace(images=images, targets=targets, seeds=seeds, batch=len(numbers))
 
 
 def load_entry_point(source: bytes) -> EstimateFunction:

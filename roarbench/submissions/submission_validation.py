@@ -27,6 +27,7 @@ from roarbench.submissions.limits_and_faults import (
     compute_sandbox_limits,
 )
 from roarbench.submissions.run_in_sandbox import (
+    MAX_IMAGES_PER_CALL,
     SandboxAnswer,
     SandboxTask,
     count_images_per_call,
@@ -41,7 +42,9 @@ from roarbench.submissions.submission_file import Submission
 _NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed one at a time
 _BATCH, _OTHER_BATCH = 4, 1
-_LARGE_BATCH = 24  # images in a batch with targets of all classes, which shows how memory grows
+# images in a batch with targets of all classes, which shows how memory grows: as in a run; fewer if maps take long
+_LARGE_BATCHES = (MAX_IMAGES_PER_CALL, 24)
+_SECONDS_OF_LARGE_BATCH = 3  # CPU seconds that a batch as in a run may need
 # The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
 # differences are far below this share of the map's spread; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
@@ -123,24 +126,27 @@ def validate_submission(
     report_stage("computing the maps of a few images")
     first = run(case)
     report_stage("computing these maps again in another order, and maps of another model")
-    variants = _vary_target_model_and_batch(case)
+    seconds_per_map = (first.seconds or 0) / _IMAGES
+    large_batch = _LARGE_BATCHES[seconds_per_map * MAX_IMAGES_PER_CALL > _SECONDS_OF_LARGE_BATCH]
+    numbers = torch.arange(large_batch) % _IMAGES
+    variants = _vary_target_model_and_batch(case, numbers)
     again = run(case.reverse_images(_OTHER_BATCH), case, *_change_corners_of_part(case), *variants)
     (maps,), (reordered, repeated, *cornered, other_target, other_model, large) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
     fresh = repeated if same else run(case).maps[0]
-    explained_again = variants[-1].targets == case.targets.repeat(_LARGE_BATCH // _IMAGES)
-    in_large_batch = maps.clone()
-    in_large_batch[torch.arange(_LARGE_BATCH)[explained_again] % _IMAGES] = large[explained_again]
-    refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered.flip(0), in_large_batch)
+    refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered.flip(0))
+    explained_again = variants[-1].targets == case.targets[numbers]
+    alone = maps[numbers[explained_again]]
+    refuse_unrepeatable_or_batch_dependent_maps(alone, alone, large[explained_again])
     if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = run(case._replace(model=_build_model(1))).maps
     summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model, cornered)
     pace = measure_submission_pace(submission.code, suite.find_network())
-    memory = _estimate_memory(suite, first.drew, *again.peaks[-2:])
+    memory = _estimate_memory(suite, first.drew, large_batch, *again.peaks[-2:])
     return AcceptedSubmission(submission, case.images, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
 
 
@@ -160,14 +166,16 @@ def measure_submission_pace(
     return SubmissionPace(answer.seconds / n, max(0.0, answer.ended.cpu - answer.seconds))
 
 
-def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, large_peak: float) -> float:
+def _estimate_memory(
+    suite: SuiteSpec, one_by_one: bool, large_batch: int, small_peak: float, large_peak: float
+) -> float:
     """Estimate a sandbox's peak bytes for a suite's network from the peaks of a small and a large batch.
 
     Bytes per additional image are proportional to the number of activations of a network.
     """
     network = suite.find_network()
     activations = count_network_cost(*network).activations / count_network_cost(*_NETWORK).activations
-    bytes_per_image = max(0.0, large_peak - small_peak) / (_LARGE_BATCH - _BATCH) * activations
+    bytes_per_image = max(0.0, large_peak - small_peak) / (large_batch - _BATCH) * activations
     return small_peak + (1 if one_by_one else count_images_per_call(network)) * bytes_per_image
 
 
@@ -194,15 +202,15 @@ def _build_model(seed: int) -> nn.Module:
     return set_batch_norm_scales_to_one(model).eval()
 
 
-def _vary_target_model_and_batch(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
-    """Return variants of a part: with the next class as target, with another model, and with more images.
+def _vary_target_model_and_batch(
+    case: ExplainedPart, numbers: Tensor
+) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
+    """Return variants of a part: with the next class as target, with another model, and with the images `numbers`.
 
     The targets of the third variant include all classes, because maps of a single class may be unusable.
     """
-    copies = _LARGE_BATCH // _IMAGES
-    images, seeds = case.images.repeat(copies, 1, 1, 1), case.seeds.repeat(copies)
-    targets = torch.arange(_LARGE_BATCH) % _NETWORK.classes
-    large_batch = ExplainedPart(case.model, images, targets, seeds, _LARGE_BATCH)
+    all_classes = torch.arange(len(numbers)) % _NETWORK.classes
+    large_batch = case.select_images(numbers)._replace(targets=all_classes)
     next_class = (case.targets + 1) % _NETWORK.classes
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch
 

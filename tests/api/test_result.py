@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -135,6 +136,14 @@ def keep_by_shape(model, inputs, targets):
     return KEPT.setdefault(tuple(inputs.shape), inputs)
 
 
+def clip_in_large_batches(model, inputs, targets):
+    return inputs.clamp(min=0) if len(inputs) > 32 else inputs
+
+
+def depend_on_module(model, inputs, targets):
+    return inputs.abs() if __name__ == "roarbench_submission" else inputs
+
+
 def set_training_mode(model, inputs, targets):
     model.train()
     return inputs
@@ -149,6 +158,8 @@ def set_training_mode(model, inputs, targets):
         (group_by_target, "", "depends on its batch"),
         (sort_by_target, "", "depends on its batch"),
         (keep_by_shape, "", "depends on its batch or on earlier calls"),
+        (clip_in_large_batches, "", "depends on its batch"),
+        (depend_on_module, "", "saved: the file of the function, which a run calls, computes other maps"),
         (set_training_mode, "", "modified the model"),
         (ONE, "roar", r'maps of test images only, but roar .* also needs maps of training images; pass {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
@@ -180,10 +191,16 @@ def scale_by_environment(model, inputs, targets):
     return inputs * float(os.environ.get("SCALE", "1"))
 
 
-def test_evaluate_warns_of_environment_variables(suite):
+def scale_by_arguments(model, inputs, targets):
+    return inputs * len(sys.argv)
+
+
+@pytest.mark.parametrize("given", [scale_by_environment, scale_by_arguments])
+def test_evaluate_warns_of_environment_variables_and_arguments(suite, given):
     """A run has none, so the function would take its default in silence."""
-    estimators = {"mine": scale_by_environment, "and": "no estimator"}
-    with pytest.warns(UserWarning, match="mine reads environment variables"), suppress(roarbench.CallerError):
+    estimators = {"mine": given, "and": "no estimator"}
+    match = "mine reads environment variables or sys.argv, and functions run without any"
+    with pytest.warns(UserWarning, match=match), suppress(roarbench.CallerError):
         roarbench.evaluate(suite, estimators, quiet=True)
 
 
@@ -224,7 +241,7 @@ def test_no_network_is_built_while_a_function_is_tried(empty_store_suite):
         submission = make_submission("mine", gradient_x_input)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(evaluate_module, "load_entry_point", lambda source: adapt_function(explain))
-            evaluate_module._try_function_on_noise(submission, empty_store_suite.runnable_plan)
+            evaluate_module._try_function_on_noise(submission, adapt_function(explain), empty_store_suite.runnable_plan)
         assert built[0].result(10)
 
 

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from roarbench.api.submission_source import make_submission
 from roarbench.common.errors import CallerError
 from roarbench.submissions.submission_calls import load_entry_point
+from tests.helpers.processes import run_python
 from tests.helpers.user_networks import doubled as double
 
 SCALE = 3.0
@@ -212,6 +213,47 @@ def explain_by_file(given, images):
 )
 def test_submission_file_matches_function(given, expected):
     torch.testing.assert_close(explain_by_file(given, IMAGES), expected, rtol=0, atol=1e-6)
+
+
+TYPED_MODULE = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xml.dom.minidom
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass
+class Kept:
+    maps: Tensor | None = None
+
+    def double(self) -> Kept:
+        doubled: Tensor = 2 * self.maps
+        return Kept(doubled)
+
+
+def explain(
+    model: nn.Module,
+    inputs: Tensor, targets: Tensor
+) -> Tensor:
+    number = xml.dom.minidom.parseString("<a>3</a>").firstChild.firstChild.data
+    return int(number) * Kept(inputs).double().maps
+"""
+
+
+def test_names_for_type_checkers_and_dotted_imports_are_in_the_file(tmp_path, monkeypatch):
+    """Nothing that this process has imported may hide that the file lacks an import."""
+    (tmp_path / "typed_module.py").write_text(TYPED_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = make_submission("mine", importlib.import_module("typed_module").explain).source.decode()
+    given = "estimator(None).attribute(torch.ones(1), None).item()"
+    code = source.replace("import torch\n", "", 1) + f"\n\nimport torch\n\nprint({given})"
+    assert run_python(code) == "6.0\n"
+    assert "import xml.dom.minidom\n" in source and "import os.path" not in source
 
 
 def test_make_submission_imports_captum_with_prefixed_name():
