@@ -40,7 +40,6 @@ class EstimatorCurves(NamedTuple):
     axis: Axis
     signed: bool  # whether values have signs, as gains do
     description: str  # for readers who cannot see the figure
-    has_random: bool  # whether the first curve is Random's, which is dashed
     legend: str  # sentence that names the controls' curves; empty without controls
 
 
@@ -74,7 +73,6 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
         make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,
         f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
-        RANDOM in controls,
         f"Grey: {legend}." if legend else "",
     )
 

@@ -97,7 +97,7 @@ def list_class_counts(images: UserImages) -> str:
     counts = count_by_class(images)
     shown = choose_shown(len(images.classes), _MAX_LISTED, _FIRST, _LAST)
     shown = shown if len(images.classes) <= _MAX_LISTED else [*shown[:_FIRST], *shown[-_LAST:]]
-    names = [fit_cells(images.classes[number], _NAME_WIDTH) for number in shown]
+    names = [_fit_name(images.classes[number]) for number in shown]
     heading = f"{len(images.classes):,} classes"
     width = max(map(cell_len, [heading, *names]))
     lines = [f"{set_cell_size(heading, width)}  {'training':>8}  {'test':>8}"]
@@ -113,10 +113,10 @@ def list_class_counts(images: UserImages) -> str:
     return "\n  ".join(lines)
 
 
-def fit_cells(text: str, width: int) -> str:
-    """Fit a text into the cells of a terminal, of which some letters take two; a longer text ends in an ellipsis."""
-    line = fit_on_one_line(text)
-    return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1).rstrip()}…"
+def _fit_name(name: str) -> str:
+    """Fit a name into `_NAME_WIDTH` cells, of which some letters take two; a longer name ends in an ellipsis."""
+    line = fit_on_one_line(name)
+    return line if cell_len(line) <= _NAME_WIDTH else f"{set_cell_size(line, _NAME_WIDTH - 1).rstrip()}…"
 
 
 def _describe_small_classes(images: UserImages) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
             if len(few) == len(images.classes):
                 yield f"warning: {images.record.name}: every class has fewer than {_HANDFUL} {noun}; add images"
                 continue
-            listed = list_some([f"'{fit_cells(images.classes[n], _NAME_WIDTH)}' {counts[split][n]}" for n in few])
+            listed = list_some([f"'{_fit_name(images.classes[n])}' {counts[split][n]}" for n in few])
             remedy = "add images, or leave these classes out"
             yield f"warning: {images.record.name}: classes with fewer than {_HANDFUL} {noun}: {listed}; {remedy}"
 
