@@ -101,7 +101,7 @@ def test_board_role_can_read_but_not_write(postgres_url, board_url, require):
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
     assert run_checker(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:
-        assert board.list_result_keys("") == store.list_result_keys("") != []
+        assert board.list_result_keys() == store.list_result_keys() != []
     with psycopg.connect(board_url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
         connection.execute("SET default_transaction_read_only = off")  # any role may: only grants hold

@@ -39,7 +39,7 @@ def export_(
         table = "`roarbench table --format csv` prints a table for a spreadsheet"
         raise CallerError(f"{seen}; write {file.stem or 'results'}.parquet ({table})")
     with open_store_for_reading(store, db) as results:
-        if not results.list_result_keys(""):
+        if not results.list_result_keys():
             raise CallerError(
                 f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
             )

@@ -174,11 +174,10 @@ class ResultsStore:
                 return True
         return False
 
-    def list_result_keys(self, prefix: str) -> list[str]:
-        """Return the keys of results that begin with this string."""
-        statement = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
+    def list_result_keys(self) -> list[str]:
+        """Return the keys of all results."""
         with self.database.begin_read() as connection:
-            return list(connection.scalars(statement.order_by(results.c.key)))
+            return list(connection.scalars(select(results.c.key).order_by(results.c.key)))
 
     def list_keys_with_rankings(self, rankings: str) -> list[str]:
         """Return the keys of results whose rankings have this checksum."""

@@ -52,7 +52,7 @@ def test_two_commands_share_every_kind_of_step(fresh, store, tmp_path, monkeypat
     names = [name for engine in engines for name in engine.done]
     assert len(names) == len(set(names)), "no step was done twice"
     assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
-    assert not store.list_leases() and len(store.list_result_keys("")) == len(runs)
+    assert not store.list_leases() and len(store.list_result_keys()) == len(runs)
 
 
 def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sleeps):

@@ -78,7 +78,7 @@ def rows(store: Path) -> int:
 
 def read_results(url: str) -> dict[str, RunResult]:
     with ResultsStore.open(url, read_only=True) as store:
-        return store.read_results(store.list_result_keys(""))
+        return store.read_results(store.list_result_keys())
 
 
 def read_outcomes(url: str) -> dict[str, tuple[bytes, str]]:

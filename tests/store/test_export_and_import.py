@@ -288,7 +288,7 @@ def test_import_rejects_rows_with_other_image_count_on_same_data(stored, store, 
     store.add_results([own] if stored else [])
     with pytest.raises(StoreError, match="nothing was added"):
         moved(second, store, tmp_path)
-    assert len(store.list_result_keys("")) == stored
+    assert len(store.list_result_keys()) == stored
 
 
 def test_reproduction_deviation_ignores_imported_rows(store, second, tmp_path):

@@ -224,7 +224,7 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
     import_results(second, published / NAME)
     with pytest.raises(CallerError, match="publish runs of this machine"):
         plan_pull_request(second, *asked)
-    found = second.read_results(second.list_result_keys("")).values()
+    found = second.read_results(second.list_result_keys()).values()
     with second.database.begin_exclusive_write() as connection:
         connection.execute(imports.delete())
         rankings = {result.rankings for result in found} - {""}
