@@ -10,7 +10,12 @@ from roarbench.common.text import format_percent_number
 from roarbench.stats.chance import is_at_chance
 from roarbench.store.run_result import RunResult
 
-NEAR_CHANCE = "near chance"  # note on a reference that hardly classifies better than chance
+# notes on a reference that hardly classifies better than chance, or is not shown to, with what follows for its maps
+NEAR_CHANCE, NOT_ABOVE_CHANCE = "near chance", "not significantly above chance"
+CONSEQUENCES = {
+    NEAR_CHANCE: "the network has hardly learnt the classes, and its maps have little to explain",
+    NOT_ABOVE_CHANCE: "nothing shows that the network has learnt the classes, which its maps are to explain",
+}
 
 
 def describe_chance(chance: float, classes: int) -> str:

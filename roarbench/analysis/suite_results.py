@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from roarbench.analysis.result_checks import (
     NEAR_CHANCE,
+    NOT_ABOVE_CHANCE,
     UnrankedRow,
     describe_chance,
     describe_networks_at_chance,
@@ -27,7 +28,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.chance import is_at_or_near_chance
+from roarbench.stats.chance import is_at_chance, is_near_chance
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
@@ -346,15 +347,25 @@ class SuiteResults:
         return describe_networks_at_chance(untouched, self.chance, self.chance_text)
 
     @property
+    def reference_doubt(self) -> str:
+        """Return NEAR_CHANCE or NOT_ABOVE_CHANCE if an explained network is so; empty if none is, or it is unknown."""
+        if self.reference_accuracy is None:
+            return ""
+        counts = [(row.correct, row.total, self.chance) for row in self.references.values()]
+        if any(is_near_chance(*each) for each in counts):
+            return NEAR_CHANCE
+        return NOT_ABOVE_CHANCE if any(is_at_chance(*each) for each in counts) else ""
+
+    @property
     def reference_accuracy_text(self) -> str:
-        """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
+        """Describe the accuracies of the explained networks, and a doubt of one of them; empty if unknown."""
         if self.reference_accuracy is None:
             return ""
         rows = [self.references[number] for number in sorted(self.references)]
-        near = any(is_at_or_near_chance(row.correct, row.total, self.chance) for row in rows)
         accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in rows)
         name = f"{len(rows)} references" if len(rows) > 1 else "reference"
-        return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {self.chance_text}" if near else "")
+        doubt = f", {self.reference_doubt} of {self.chance_text}" if self.reference_doubt else ""
+        return f"{name} {accuracies} correct{doubt}"
 
     def describe_included_levels(self, protocol: Protocol, unit: Unit | None = None) -> str:
         """Return the levels of a board in words, such as `at 90 %`; empty if no level of the suite is left out."""

@@ -64,10 +64,13 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
         array = np.asarray(values)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
-        seen = describe_error(error)
-        raise CallerError(f"{subject} cannot be read as an array ({seen}); pass one array or tensor") from None
+        seen = f"{subject} are {describe_type(values)}, which cannot be read as an array ({describe_error(error)})"
+        raise CallerError(f"{seen}; pass one array or tensor") from None
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} have type {array.dtype}, expected {expected}")
+        seen = f"have type {array.dtype}"
+        if array.dtype.kind in "OSU":  # the type of the array says little
+            seen = f"hold {array.item(0)!r}" if array.ndim and array.size else f"are {describe_type(values)}"
+        raise CallerError(f"{subject} {seen}, expected {expected}")
     return np.ascontiguousarray(array) if array.ndim else array
 
 
@@ -79,7 +82,8 @@ def to_tensor(values: Any, subject: str = "the values") -> Tensor:
 def read_images(images: Any, subject: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
     expected = f"expected floats {IMAGE_SHAPE}, normalised as for the network"
-    array = to_array(images, subject, f"an array or a tensor (rb.Preprocessing prepares photographs); {expected}")
+    remedies = "rb.Preprocessing prepares photographs; a loader has torch.cat([images for images, _ in loader])"
+    array = to_array(images, subject, f"an array or a tensor ({remedies}); {expected}")
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
         raise CallerError(f"{subject} have shape {array.shape} and type {array.dtype}; {expected}")
     with np.errstate(over="ignore"):

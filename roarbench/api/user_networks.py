@@ -1,6 +1,6 @@
 """Check a caller's networks and their predictions, wrap networks, and restore their state after use."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from itertools import combinations
@@ -40,7 +40,7 @@ _FEWEST_IMAGES = 20  # with fewer, no warning says that a network is at chance o
 
 def read_networks(networks: Any, argument: str, example: str) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
-    if isinstance(networks, nn.Module | Tensor | np.ndarray | str) or not isinstance(networks, Iterable):
+    if isinstance(networks, nn.Module | Tensor | np.ndarray | str | Mapping) or not isinstance(networks, Iterable):
         raise CallerError(f"{argument} is {describe_type(networks)}, expected a list of networks; write {example}")
     listed = list(networks)
     for number, network in enumerate(listed, 1):
@@ -68,9 +68,9 @@ def check_network(network: nn.Module, few: Tensor, pixels: Tensor | None, name: 
     """
     found = check_network_outputs(network, few, name)
     if pixels is not None:
-        # evenly spaced images, because files are often sorted by class
-        spaced = pixels[:: -(-len(pixels) // _SINGLE_LOGIT_IMAGES)]
-        found += list_single_logit_warnings(network, move_to_model(network, spaced.clone()), name)
+        # drawn images, because files are often sorted by class, or their classes take turns
+        drawn = np.random.default_rng(0).permutation(len(pixels))[:_SINGLE_LOGIT_IMAGES]
+        found += list_single_logit_warnings(network, move_to_model(network, pixels[drawn]), name)
     return [*found, *filter(None, [describe_changed_gradient(network, few[:2], name)])]
 
 
@@ -267,7 +267,8 @@ def warn_of_single_class(logits: Sequence[Tensor]) -> None:
     numbers = [f"{number}" for number, classes in enumerate(predicted, 1) if bool((classes == classes[0]).all())]
     if numbers and len(predicted[0]) >= _FEWEST_IMAGES:
         seen = f"a single class is predicted for all {len(predicted[0])} images by network {list_some(numbers)}"
-        warn_caller(f"{seen}; if the images are of several classes, the maps are meaningless")
+        remedy = "the networks do not tell them apart: check normalisation and weights"
+        warn_caller(f"{seen}; if the images are of several classes, {remedy}")
 
 
 def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:

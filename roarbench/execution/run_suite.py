@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.result_checks import NEAR_CHANCE
+from roarbench.analysis.result_checks import CONSEQUENCES
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
@@ -126,7 +126,7 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
-    _refuse_user_network_near_chance(suite_results, work, console)
+    _refuse_doubtful_user_network(suite_results, work, console)
     graph, missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
     def measure_and_print_plan(engine: Engine) -> Rates:
@@ -154,11 +154,11 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
                 scored = {number: found[run.key] for number, run in enumerate(reference_runs) if run.key in found}
                 stored = replace(suite_results, references=scored)
                 _print_reference_accuracy(stored, console)
-                if _is_user_network_near_chance(stored):
+                if _is_doubtful_user_network(stored):
                     break
     known = {result.run.key: result for result in suite_results.results.values()}
     stored = collect_stored_results(suite, store, work.images, known)
-    _refuse_user_network_near_chance(stored, work, console)
+    _refuse_doubtful_user_network(stored, work, console)
     return FinishedSuite(stored, failed, work)
 
 
@@ -274,27 +274,28 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
     accuracy = suite_results.reference_accuracy_text
     if accuracy:
         console.print(f"{suite_results.title}: {accuracy} on untouched test images", soft_wrap=True)
-    if NEAR_CHANCE in accuracy and not _is_user_network_near_chance(suite_results):
+    doubt = suite_results.reference_doubt
+    if doubt and not _is_doubtful_user_network(suite_results):
         suite, advice = suite_results.suite, ""
         if suite.given:
             order = describe_class_order(suite.dataset_record)
             advice = f"; check that its weights are the right ones and its outputs in the order of {order}"
-        seen = "the accuracy of a reference is near chance, so its maps are meaningless"
+        seen = f"the accuracy of a reference is {doubt}: {CONSEQUENCES[doubt]}"
         console.print(f"warning: {seen}{advice}", soft_wrap=True)
 
 
-def _is_user_network_near_chance(suite_results: SuiteResults) -> bool:
-    """Return whether an explained network that a user's suite trains is near chance; False for given weights."""
+def _is_doubtful_user_network(suite_results: SuiteResults) -> bool:
+    """Return whether a user's suite trains an explained network not clearly above chance; False for given weights."""
     suite = suite_results.suite
-    return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_accuracy_text
+    return suite.own is not None and not suite.given and bool(suite_results.reference_doubt)
 
 
-def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
-    """Raise CallerError if an explained network that a user's suite trains is near chance.
+def _refuse_doubtful_user_network(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
+    """Raise CallerError if an explained network that a user's suite trains is not clearly above chance.
 
     Three short training runs find the change to the suite's file that the error recommends.
     """
-    if not _is_user_network_near_chance(suite_results):
+    if not _is_doubtful_user_network(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
     trials, limit = tune_peak_learning_rate(work.suite, work.images), suite_results.limit
@@ -303,8 +304,9 @@ def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobConte
     else:
         more = f"a --max-images above {limit}, " if limit else ""
         advice = f"use {more}other epochs, another peak, another network or more test images: {trials.line}"
-    seen = f"{suite_results.title}: {suite_results.reference_accuracy_text}, so maps of the reference are meaningless"
-    raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
+    seen = f"{suite_results.title}: {suite_results.reference_accuracy_text}"
+    seen += f": {CONSEQUENCES[suite_results.reference_doubt]}"
+    raise CallerError(f"{seen}; the run stopped before training networks on these maps; {advice}")
 
 
 def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
@@ -314,7 +316,7 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
     install_published_networks(work, store, console)
     runs = _list_reference_runs(collect_stored_results(request.suite, store, work.images))
     do_runs(request, store, console, work, runs)
-    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
+    _refuse_doubtful_user_network(collect_stored_results(request.suite, store, work.images), work, console)
 
 
 def do_runs(request: Request, store: ResultsStore, console: Console, work: JobContext, runs: list[Run]) -> None:

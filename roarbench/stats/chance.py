@@ -31,6 +31,11 @@ def is_at_chance(correct: int, total: int, chance: float) -> bool:
     return bool(bdtrc(correct - 1, total, chance) >= LEVEL)
 
 
+def is_near_chance(correct: int, total: int, chance: float) -> bool:
+    """Return whether an accuracy is less than a tenth of the way from chance to 1."""
+    return correct / total - chance < MARGIN * (1 - chance)
+
+
 def is_at_or_near_chance(correct: int, total: int, chance: float) -> bool:
-    """Return whether an accuracy is at chance, or less than a tenth of the way from chance to 1."""
-    return is_at_chance(correct, total, chance) or correct / total - chance < MARGIN * (1 - chance)
+    """Return whether an accuracy is not significantly above chance, or less than a tenth of the way to 1."""
+    return is_at_chance(correct, total, chance) or is_near_chance(correct, total, chance)

@@ -24,6 +24,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.correctness_and_gain import UNTOUCHED
+from roarbench.store.run_result import pack_correctness
 from tests.helpers.made_up_results import (
     IMAGES,
     LEVELS,
@@ -242,6 +243,11 @@ def test_chance_is_accuracy_of_answering_largest_class():
         "chance is 70.0% (always the largest class). These numbers test the installation only."
     )
     assert "near chance of 70.0% (always the largest class)" in results.reference_accuracy_text
+    bits = np.arange(60) < 57  # 95 % of few images is no sure sign beside 88.3 %, and is not near it
+    few = replace(results.references[0], correct=57, total=60, bits=pack_correctness(bits))
+    doubtful = replace(results, references={0: few}, largest_class_share=53 / 60)
+    text = "reference 95.0% correct, not significantly above chance of 88.3% (always the largest class)"
+    assert doubtful.reference_accuracy_text == text
     table = make_table(results)
     assert table.caption.endswith("; chance 70.0% (always the largest class)")
     assert json.loads(render(table, "json"))["chance"] == 0.7

@@ -303,6 +303,7 @@ def test_check_warns_of_maps_cast_to_bytes(networks, images):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"siblings": {"a": nn.Identity()}}, "siblings is a dict, expected a list of networks; write"),
         ({"siblings": torch.ones(2, 3)}, "siblings is a Tensor, expected a list of networks; write"),
         ({"siblings": 1}, "there is 1 sibling, expected none or at least 2"),
         ({"fills": "mean"}, "write fills="),

@@ -221,7 +221,7 @@ def test_compare_rows_uses_paired_interval(networks, images):
         ({"estimators": torch.zeros(60, 6, 6)}, 'a Tensor without a name; write {"mine": …}'),
         ({"estimators": {"a": [torch.zeros(60, 6, 6)] * 2}}, "2 arrays of maps, expected 3"),
         ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, r"the maps of a have shape \(9, 6, 6\)"),
-        ({"estimators": {"a": [None] * 3}}, "maps of a have type object"),
+        ({"estimators": {"a": [None] * 3}}, "maps of a are None, expected real numbers"),
         ({"estimators": {"a": lambda m, x, y: x.permute(0, 2, 3, 1)}}, r"write .permute\(0, 3, 1, 2\)"),
         ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "network 1 .* a: .* NaN"),
         ({"estimators": {"a": lambda model: None}}, "a takes only the network and returned None"),

@@ -122,6 +122,16 @@ def test_perturbation_curve_warns_of_probabilities(change, words):
     assert len(caught) == 1
 
 
+def test_perturbation_curve_warns_of_single_probability_if_classes_take_turns():
+    """Every second of these 128 images has class 1, so evenly spaced ones would all have one class."""
+    labels = torch.arange(128) % 2
+    images = torch.rand(128, 1, 2, 2, generator=torch.Generator().manual_seed(0)) + labels[:, None, None, None]
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1), nn.Sigmoid())
+    model.load_state_dict({"1.weight": torch.ones(1, 4), "1.bias": torch.tensor([-4.0])})
+    with pytest.warns(UserWarning, match="above chance"), pytest.warns(UserWarning, match="numbers from 0 to 1, which"):
+        roarbench.perturbation_curve(model, images, labels, images[:, 0], levels=(0.5,))
+
+
 def test_perturbation_curve_accepts_read_only_images_and_labels():
     images, labels = IMAGES.numpy().copy(), np.array([1, 0])
     images.setflags(write=False), labels.setflags(write=False)
@@ -187,10 +197,12 @@ def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
         ({"labels": [1, 2]}, "labels are from 1 to 2, and the network has 2 classes; expected 0 to 1"),
         ({"labels": [-1, 0]}, "labels are from -1 to 0, .* expected 0 to 1"),
         ({"labels": [0.5, 0]}, "labels hold 0.5; expected whole numbers"),
-        ({"labels": ["a", "b"]}, "labels have type <U1, expected whole numbers"),
-        ({"labels": [[1], [0, 1]]}, "labels cannot be read as an array"),
-        ({"images": DataLoader(TensorDataset(IMAGES))}, "images have type object, expected an array or a tensor"),
-        ({"images": ["a.png"]}, "rb.Preprocessing prepares photographs"),
+        ({"labels": ["a", "b"]}, "labels hold 'a', expected whole numbers"),
+        ({"labels": None}, "labels are None, expected whole numbers"),
+        ({"labels": [[1], [0, 1]]}, "labels are a list, which cannot be read as an array"),
+        ({"images": DataLoader(TensorDataset(IMAGES))}, "images are a DataLoader, expected an array or a tensor"),
+        ({"images": (IMAGES, [1, 0])}, "images are a tuple, which cannot be read as an array"),
+        ({"images": ["a.png"]}, "images hold 'a.png', .*rb.Preprocessing prepares photographs"),
         ({"images": [Image.new("RGB", (2, 2))]}, r"type uint8; expected floats \(n, c, h, w\)"),
         ({"images": IMAGES[:, 0, 0]}, r"images have shape \(2, 2\) .* or \(n, columns, 1, 1\) for a table"),
         ({"images": IMAGES[:0], "labels": [], "maps": MAPS[:0]}, r"images have shape \(0, 1, 2, 2\)"),

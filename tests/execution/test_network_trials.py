@@ -329,7 +329,7 @@ def test_few_held_out_images_are_named_as_the_reason(working_folder, monkeypatch
 def test_run_stops_when_explained_network_is_near_chance(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
-    said = "so maps of the reference are meaningless; the run stopped before training networks on them; "
+    said = "maps have little to explain; the run stopped before training networks on these maps; "
     assert said in answer.err
     assert "; write peak = 0.05 (three trials" in answer.err
     assert "under [recipe]" in answer.err
