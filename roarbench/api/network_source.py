@@ -147,7 +147,7 @@ class NetworkWithSource(NamedTuple):
         for share in IMAGE_RECIPE.sides:
             side = round(share * images.shape[2])
             try:
-                with torch.inference_mode():
+                with torch.no_grad():
                     logits = extract_logits(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
             except Exception:  # the caller's network may raise anything
                 return False

@@ -46,8 +46,8 @@ def _read_time_after_gpu_work() -> float:
 
 
 def find_device(model: nn.Module) -> torch.device:
-    """Return the device of a network's first parameter, or of its first buffer if it has no parameter."""
-    return next(chain(model.parameters(), model.buffers())).device
+    """Return the device of a network's first parameter, else of its first buffer; the CPU if it has neither."""
+    return next(chain(model.parameters(), model.buffers(), [torch.empty(0)])).device
 
 
 def list_gpu_ids() -> tuple[str, ...]:

@@ -93,12 +93,12 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     logits: list[list[Tensor]] = [[] for _ in networks]
-    with torch.inference_mode(), use_exact_float32():
+    with torch.no_grad(), use_exact_float32():  # in inference mode, a forward that computes a gradient fails
         for images in read_batches(inputs, indices):
             on_device = images.to(device)
             normalised = {norm: normalise(on_device, norm, layout) for norm in {norm for _, norm in networks}}
             for (model, norm), batches in zip(networks, logits, strict=True):
-                batches.append(model(normalised[norm]))
+                batches.append(model(normalised[norm]).detach())
         return [torch.cat(batches)[: len(inputs)].cpu() for batches in logits]
 
 

@@ -166,7 +166,7 @@ def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> Non
     size, record, name = images.shape[-1], suite.dataset_record, suite.model
     expected = f"expected logits of shape {(len(images), record.classes)}"
     try:
-        with torch.inference_mode(), convert_exit_to_error():
+        with torch.no_grad(), convert_exit_to_error():
             logits = model(images)
     except Exception as error:  # the user's network may raise anything
         seen = f"{name} cannot take images of {size} x {size} pixels ({describe_error(error)})"

@@ -262,6 +262,8 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     if _is_state_dict(loaded):  # in a plain state dict `mean` is a buffer of the network
         return WeightFile(loaded, {})
     states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
+    if not states and isinstance(loaded, dict) and loaded.get("state_dict") == {}:
+        states = {"state_dict": {}}  # of a network without weights
     if not states:
         raise CallerError(f"{path} contains no state dict; {_SAVE_ADVICE}")
     (key, state), *other_states = states.items()

@@ -65,6 +65,27 @@ def test_evaluate_runs_array_suite(array_suite):
     assert list(kept.to_dataframe()["name"]) == ["grad"]
 
 
+class SlopeOfEnergy(nn.Module):
+    """Two classes: the mean gradient of the energy, a sum of softplus, in each half of the channels; no weights."""
+
+    def forward(self, images):
+        with torch.enable_grad():
+            images = images.clone() if images.requires_grad else images.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(nn.functional.softplus(images).sum(), images, create_graph=True)
+        return torch.stack([9 * slope[:, :1].mean((1, 2, 3)), 9 * slope[:, 1:].mean((1, 2, 3))], 1)
+
+
+def test_suite_takes_networks_without_weights_that_compute_gradients(tmp_path, inline):
+    suite = make_array_suite(tmp_path, SlopeOfEnergy(), None)
+    frame = roarbench.evaluate(suite, ["grad"], quiet=True).to_dataframe()
+    assert {"grad", "random"} <= set(frame["name"]) and frame["gain"].notna().all()
+    (reference,) = suite.load_or_train_references()
+    halves = torch.sigmoid(suite.load_test_data().images).split([1, 2], 1)
+    expected = torch.stack([9 * half.mean((1, 2, 3)) for half in halves], 1)
+    torch.testing.assert_close(reference.model(suite.load_test_data().images), expected)
+    assert reference.targets.tolist() == expected.argmax(1).tolist()
+
+
 def compute_logits_of_suite(suite, images):
     """Compute logits of the suite's network, which is built from its file and weights as in workers."""
     held = torch.load(suite.settings.weights[0], weights_only=True)
