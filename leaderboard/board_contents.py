@@ -1,7 +1,7 @@
 """Contents of a board as frozen records, which `build_board_contents` builds and templates lay out."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ class BoardRow:
     detail: str
     about: str
     control: bool  # whether the verdict on the row is `control`
-    place: RankInterval | None
+    find_place: Callable[[], RankInterval] | None = field(compare=False)  # as in `board_records.Row`
     # number that the row shows: gain in points, or accuracy in percent on boards without gains
     value: Estimate
     # comparison with every control; None for a control, and on boards without verdicts
@@ -89,6 +89,10 @@ class BoardRow:
     started: bool = True  # whether the row has a result under the protocol
     unfinished: bool = False  # whether missing runs can change the row's verdicts
     more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
+
+    @property
+    def place(self) -> RankInterval | None:
+        return self.find_place() if self.find_place else None
 
     @property
     def colour_class(self) -> str:

@@ -69,7 +69,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
         *find_display_name(name),
         about=describe_estimator(results, name),
         control=control,
-        place=row.place,
+        find_place=row.find_place,
         # Random beside itself has no interval under ROAR
         value=Estimate(value.value) if protocol == ROAR and name == RANDOM else value,
         beating=row.beating,

@@ -1,7 +1,7 @@
 """Addresses of pages; links and files of the static site and the app."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from mimetypes import guess_type
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def make_address(page: str = "board", suite: str = "", **choices: str) -> Addres
 
 
 class Site:
-    """The links between the pages of some suites, and the `files` that the pages show or offer, by name.
+    """The links between the pages of some suites, and functions that make the `files` that the pages show or offer.
 
     On an exported site, links lead to the files of the `known` pages; the first page is the index. In the running app
     (`live`), links are queries, which may choose any pair of rows; pictures are inlined, and other files
@@ -42,7 +42,7 @@ class Site:
 
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
         self.views, self.known, self.live = views, known, live
-        self.files: dict[str, bytes] = {}
+        self.files: dict[str, Callable[[], bytes]] = {}  # by name; called when a visitor asks for the file
         self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
     @property
@@ -61,12 +61,12 @@ class Site:
     def get_page_link(self, page: str, suite: str = "", **choices: str) -> str:
         return self.get_link(make_address(page, suite, **choices))
 
-    def add_file(self, name: str, content: bytes) -> str:
+    def add_file(self, name: str, make: Callable[[], bytes]) -> str:
         """Add a file that a page shows or offers; return its address, or an empty string if the app adds a button."""
         kind = guess_type(name)[0] or ""
         if self.live and kind.startswith("image/"):
-            return make_data_uri(kind, content)
-        self.files[name] = content
+            return make_data_uri(kind, make())
+        self.files[name] = make
         return "" if self.live else name
 
     def find_view(self, address: Address) -> SuiteView:

@@ -49,7 +49,7 @@ class Page(NamedTuple):
 
     title: str
     html: str
-    files: dict[str, str] = {}
+    files: dict[str, Callable[[], bytes]] = {}  # by name
 
 
 def render_page(site: Site, address: Address) -> Page:
@@ -71,7 +71,7 @@ def render_live_page(views: Views, query: dict[str, str], all_read: bool = True)
     first = site.first_address if all_read else make_address()
     page = render_page(site, make_address(**query) if query else first)
     unread = "<p class='rb fine'>The other suites are being read.</p>" * (not all_read)
-    return Page(page.title, page.html + unread, {name: content.decode() for name, content in site.files.items()})
+    return Page(page.title, page.html + unread, site.files)
 
 
 def render_message(text: str, site: Site) -> Page:
@@ -86,7 +86,7 @@ def _render_template(page: str, site: Site, **fields: Any) -> Page:
         "live": site.live,
         "home": site.get_link(site.first_address),
         "to": site.get_page_link,
-        "keep": lambda file, text: site.add_file(file, str(text).encode()),
+        "keep": lambda file, text: site.add_file(file, str(text).encode),
         "version": read_code_version(),
         "date": format_day(datetime.now(UTC)),
     }
@@ -149,9 +149,8 @@ def export_site(views: Views, folder: Path) -> int:
         if site.known and site.first_address.page == "board":  # its own name is the address that the page to cite has
             forward = _FORWARD_PAGE.format(link=site.get_link(site.first_address))
             (folder / make_file_name(site.first_address)).write_text(forward, encoding="utf-8")
-        files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+        for name, make in (site.files | {name: (TEMPLATES / name).read_bytes for name in ASSETS}).items():
+            (folder / name).write_bytes(make())
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
     return len(site.known) or 1

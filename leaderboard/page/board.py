@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from leaderboard.combined_board import CombinedBoard
@@ -68,8 +69,8 @@ def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
     started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
     if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
         return ""
-    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
-    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
+    make = partial(view.get_or_compute, ("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
+    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", make)
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
@@ -99,14 +100,15 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
     The static site has one file of each kind per suite; the app offers the files of the board that it shows.
     """
 
-    def write_texts() -> dict[str, str]:
+    def write_csv_or_json(kind: str) -> bytes:
         shown = list(map(present_suite_table, tables))
         if len({table.unit for table in tables}) > 1:  # rows of two units differ only in their unit
             shown = [replace(table, shared_keys=(*table.shared_keys, "unit")) for table in shown]
-        return {"csv": format_csv(*shown), "json": "[" + ",\n".join(map(format_json, shown)) + "]"}
+        text = format_csv(*shown) if kind == "csv" else "[" + ",\n".join(map(format_json, shown)) + "]"
+        return f"{text}\n".encode()
 
-    texts = view.get_or_compute(("files", name), write_texts)
-    return [(kind.upper(), site.add_file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
+    kinds = ("csv", "json")
+    return [(kind.upper(), site.add_file(f"{name}.{kind}", partial(write_csv_or_json, kind))) for kind in kinds]
 
 
 def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:

@@ -1,5 +1,6 @@
 """The images page, with test images after removal, and the number of networks that still classify them correctly."""
 
+from functools import partial
 from typing import Any
 
 from leaderboard.links import Address, PageNotFound, Site, read_choice
@@ -67,14 +68,14 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 def add_sheet_of_originals(site: Site, view: SuiteView) -> str:
     """Add the sheet of a suite's original images to the site, and return the sheet's address."""
     assert view.pictures is not None, "the caller has checked that there are pictures"
-    return site.add_file(f"images-{view.slug}.webp", view.pictures.sheet(""))
+    return site.add_file(f"images-{view.slug}.webp", partial(view.pictures.sheet, ""))
 
 
 def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
     """Add a row's sheet to the site; return the sheet's address, and the number of correct predictions per image."""
     pictures = view.pictures
     assert pictures is not None, "the caller has checked that there are pictures"
-    href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", pictures.sheet(name))
+    href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", partial(pictures.sheet, name))
     protocol = find_pictured_protocol(view.results)
     return href, count_correct_per_image_over_all_levels(
         view.results, protocol, view.results.list_units(protocol)[0], name, pictures.numbers

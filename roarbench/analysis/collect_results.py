@@ -32,7 +32,7 @@ from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     describe_validation_findings,
-    read_annotations,
+    read_annotations_of_kinds,
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
@@ -87,11 +87,13 @@ def _load_results(
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     with_results = {point.cell.estimator for point in results}
     rankings = {row.rankings for row in stored.values() if row.rankings}
-    counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)
     other_versions = [other for other in versions.stored if other != version]
     unverified = explain_unverified_estimators(store.database, results.values())
     pairs = {key: run for key, run in by_key.items() if run.cell.retrain is ScoredNetwork.SIBLINGS and key in stored}
     under_own_map = {key for key, run in pairs.items() if len({*decode_network_pair_seed(run.seed)}) == 1}
+    subjects = {AnnotationKind.LARGEST_CLASS: {version.data}, AnnotationKind.MASKS: under_own_map}
+    of_rankings = dict.fromkeys((AnnotationKind.PASSES, *_SHARES), rankings)
+    annotations = read_annotations_of_kinds(store.database, of_rankings | subjects)
     scores = read_scores(store.database, list_score_specs(suite, version.data))
     quantus: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), score in scores.items():
@@ -104,17 +106,15 @@ def _load_results(
         doubts=_add_doubts_of_compared_rows(unverified, with_results - {CLEAN}),
         submissions=read_submissions_of_estimators(store.database, with_results),
         findings=describe_validation_findings(store.database, suite.estimators),
-        shares={kind: read_annotations(store.database, kind, rankings) for kind in _SHARES},
-        counted_passes=_average_passes_by_estimator(results, counted),
+        shares={kind: annotations[kind] for kind in _SHARES},
+        counted_passes=_average_passes_by_estimator(results, annotations[AnnotationKind.PASSES]),
         quantus=dict(quantus),
         quantus_counts={cell: score.images for cell, score in scores.items()},
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
-        largest_class_share=read_annotations(store.database, AnnotationKind.LARGEST_CLASS, {version.data}).get(
-            version.data
-        ),
-        masks=read_annotations(store.database, AnnotationKind.MASKS, under_own_map),
+        largest_class_share=annotations[AnnotationKind.LARGEST_CLASS].get(version.data),
+        masks=annotations[AnnotationKind.MASKS],
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
             for other in other_versions

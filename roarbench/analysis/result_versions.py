@@ -4,8 +4,9 @@ The source of images is found by their fingerprint in notes in the database, in 
 `PINNED_FINGERPRINTS`. This module does not import torch.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -87,7 +88,7 @@ class Versions:
     sources: tuple[ImageSource, ...]  # sources of the data set's images
     # fingerprints of the images of failed runs, with images per split, oldest first
     data_of_failed_runs: tuple[tuple[str, int | None], ...]
-    imported_data: frozenset[str] = frozenset()  # fingerprints of the images of imported results
+    read_imported_data: Callable[[], frozenset[str]] = frozenset  # fingerprints of the images of imported results
 
     def find_default_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
@@ -103,7 +104,8 @@ class Versions:
         own = [data for data in (*done, *begun) if is_from_dataset_source(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
-        sources = [source for source in self.sources if source.is_imported or source.data not in self.imported_data]
+        imported = self.read_imported_data()
+        sources = [source for source in self.sources if source.is_imported or source.data not in imported]
         unknown = [data for data in done or begun if is_from_dataset_source(data, sources) is None]
         if len(unknown) == 1 or not done and unknown:
             return unknown[-1]
@@ -148,8 +150,8 @@ def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[Image
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     failed = tuple(store.failures.list_data_and_limits_of_failed_runs(suite.dataset, suite.model))
-    imported = read_data_of_imported_results(store.database, suite.dataset)
-    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed, imported)
+    read_imported = partial(read_data_of_imported_results, store.database, suite.dataset)
+    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed, read_imported)
 
 
 def shorten_weights_checksum(given: str) -> str:

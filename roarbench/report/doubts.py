@@ -164,7 +164,7 @@ def _find_inconsistent_rows(judges: SuiteJudges, table: "SuiteTable") -> Iterato
 def _find_rows_without_rank(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
     """Yield the rows that have no rank because the networks are at chance, or because results are missing."""
     protocol, reasons = table.board.protocol, table.inconsistency_reasons
-    unranked = [row for row in table.rows if not row.place and row.estimator not in reasons]
+    unranked = [row for row in table.rows if not row.find_place and row.estimator not in reasons]
     if not table.has_gains_and_ranks or not unranked:
         return
     chance = f"at chance, {ONLY_TESTS_INSTALLATION}" if table.suite_results.at_chance_warning else ""

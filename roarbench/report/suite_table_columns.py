@@ -65,7 +65,7 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
     checks = [number for number, row in enumerate(table.rows) if row.check]
     return Table(
         f"{table.suite_results.title}: {table.board.protocol.title}",
-        tuple(list_columns(table)),
+        (_make_place_column(table), *list_columns(table)),
         notes=tuple(summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)),
         all_notes=(f"{table.caption}.", write_all_notes(table)),
         shared=list_shared_values(table),
@@ -73,7 +73,7 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         flat_groups={"curve": "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"},
         last_note=f"{SAME}: not significantly different." if compared else "",
         notes_after_columns=(_ABOUT_PROBABILITY,) if table.board.protocol.stores_predicted_probability else (),
-        dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.place),
+        dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.find_place),
         sections=frozenset(checks[:1]) - {0},
     )
 
@@ -102,9 +102,10 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
 
 
 def list_columns(table: SuiteTable) -> list[Column]:
-    """Return all columns of a table; mask-only networks have no gains, and their tables no texts about gains.
+    """Return all columns of a table but its ranks.
 
-    A column without a heading has values alone, so that tables of all protocols have the same keys.
+    Mask-only networks have no gains, and their tables no texts about gains. A column without a heading has values
+    alone, so that tables of all protocols have the same keys.
     """
     board, rows, columns, gains = table.board, table.rows, list[Column](), table.has_gains_and_ranks
     results, names = table.suite_results, table.names
@@ -131,9 +132,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add(f"gains{{}}/{t}", by_level, f"gain at {t:g}", texts, short=f"gain\nat {t:g}",
                 worth=3 if zero else 1.95 + t / 100, beside=beside)  # fmt: skip
 
-    # a rank and its interval have the keys of an estimate
-    places = [Estimate(row.place.place, row.place.low, row.place.high) if row.place else _MISSING for row in rows]
-    add("place", places, "place" * gains, (format_rank(row.place) for row in rows))
     add("estimator", names, "estimator", (_format_name(table, row) for row in rows), side="left")
     add("added", (name in results.suite.added for name in names))
     if own:
@@ -220,6 +218,13 @@ def list_columns(table: SuiteTable) -> list[Column]:
         scores = [results.quantus.get(name, {}).get(metric.id) for name in names]
         add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=format_thousandths)
     return columns
+
+
+def _make_place_column(table: SuiteTable) -> Column:
+    places = [row.place for row in table.rows]
+    # a rank and its interval have the keys of an estimate
+    values = [Estimate(place.place, place.low, place.high) if place else _MISSING for place in places]
+    return make_column("place", values, "place" * table.has_gains_and_ranks, map(format_rank, places))
 
 
 def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:

@@ -1,6 +1,6 @@
 """A board: rows with gains, verdicts and ranks under one protocol, and the scope of their intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -41,7 +41,8 @@ class Row:
     # images' masks; under DiffROAR, accuracy under KAR minus accuracy under ROAR
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points; own-network gain is in points of unchanged predictions
-    place: RankInterval | None  # None for a check, and for a row without a gain
+    # gives the row's rank, which is computed when it is first shown; None for a check, and for a row without a gain
+    find_place: Callable[[], RankInterval] | None = field(compare=False)
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
     # prediction interval for the gain of a replication, at the board's confidence. A replication has the same test
     # images and design, and other references and training runs; for own-network gain also other images. Missing if only
@@ -55,6 +56,10 @@ class Row:
     # gain minus the twin's gain by kind of twin, `OTHER_IMAGE` first, in accuracy points, paired
     delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and for a row without a gain
+
+    @property
+    def place(self) -> RankInterval | None:
+        return self.find_place() if self.find_place else None
 
     @property
     def vs_random(self) -> Comparison | None:
@@ -94,7 +99,7 @@ class Board:
         These are the largest and the smallest of the gains whose intervals, which hold for each level alone, exclude 0.
         The result is empty for rows without both.
         """
-        if row.place is None:
+        if row.find_place is None:
             return {}
         gains = dict(zip(self.levels, self.list_gains_by_level(row), strict=True))
         above = [at for at, gain in gains.items() if gain.low is not None and gain.low > 0]
@@ -116,5 +121,5 @@ class Board:
 
 def drop_ranks_and_verdicts(board: Board) -> Board:
     """Return the board without ranks and verdicts, for numbers that support no conclusion."""
-    rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
+    rows = (replace(row, against={}, beating=None, find_place=None, network=None) for row in board.rows)
     return replace(board, rows=tuple(rows))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -210,7 +210,7 @@ class Judge:
             accuracies=tuple(self.estimate_accuracy(name, t) for t in levels),
             differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in levels),
             gain=self.estimate_gain(name),
-            place=self.rank_intervals.get(name),
+            find_place=partial(self.find_rank, name) if name in self.ranked_gains else None,
             check=name in self.scores.checks,
             predicted=self._replication_estimates.get(name, _MISSING),
             against=against,
@@ -279,6 +279,10 @@ class Judge:
         pairs = Pairs.from_contrasts(list(self.ranked_gains.values()), added)
         intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
         return dict(zip(self.ranked_gains, intervals, strict=True))
+
+    def find_rank(self, name: str) -> RankInterval:
+        """Return a row's rank; computing the ranks of all rows takes as long as everything else of a board."""
+        return self.rank_intervals[name]
 
     def subtract_gain(self, first: str, second: str) -> Contrast | None:
         """Return a row's gain minus another's; None if one is missing.

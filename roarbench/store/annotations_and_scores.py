@@ -80,9 +80,21 @@ def delete_claims_of_imports(connection: Connection, measured: Mapping[str, Any]
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
     """Return a dict from subjects to annotations of this kind."""
-    keys = {f"{kind} {subject}": subject for subject in subjects}
+    return read_annotations_of_kinds(database, {kind: subjects})[kind]
+
+
+def read_annotations_of_kinds(
+    database: Database, subjects: Mapping[AnnotationKind, Collection[str]]
+) -> dict[AnnotationKind, dict[str, Any]]:
+    """Return a dict from each kind to its annotations by subject; `subjects` has the subjects of each kind."""
+    keys = {f"{kind} {subject}": (kind, subject) for kind, some in subjects.items() for subject in some}
+    found: dict[AnnotationKind, dict[str, Any]] = {kind: {} for kind in subjects}
     with database.begin_read() as connection:
-        return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
+        statement = select(remarks.c.key, remarks.c.value)
+        for key, value in select_matching(connection, statement, remarks.c.key, keys):
+            kind, subject = keys[key]
+            found[kind][subject] = value
+    return found
 
 
 def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
@@ -131,7 +143,7 @@ def export_annotations(database: Database, exported: Collection[RunResult], meas
         AnnotationKind.MASKS: keys,
         AnnotationKind.ENTRY: set(plans.values()),
     }
-    found = {kind: read_annotations(database, kind, wanted) for kind, wanted in subjects.items()}
+    found = read_annotations_of_kinds(database, subjects)
     found[AnnotationKind.PLAN] = plans
     annotations = {f"{kind} {subject}": value for kind, values in found.items() for subject, value in values.items()}
     own = {key: value for key, value in measured.items() if key.partition(" ")[2] in rankings}

@@ -132,6 +132,13 @@ def test_collect_results_selects_images_and_lists_other_results(store, held, not
     assert found.options == (("--data", data[:8]) if asked else ())
 
 
+def test_versions_of_results_are_listed_oldest_first(store):
+    for data, hour in (("bbbb", 2), ("aaaa", 3), ("cccc", 1)):  # an import stores older results later
+        store.add_results(make_rows(data, POINTS[-1:], hour=hour))
+    found = store.read_seeds_by_data_and_weights(SMALL.dataset, SMALL.model)
+    assert [data for data, *_ in found] == ["cccc", "bbbb", "aaaa"]
+
+
 def test_unpinned_suite_accepts_one_data_version_of_unknown_origin(store):
     store.add_results(make_rows("aaaa", suite=HUB))
     found = collect_results(HUB, store)
@@ -181,7 +188,7 @@ def test_default_images_are_those_that_were_used_last(store, hours, monkeypatch)
 )
 def test_default_images_of_a_catalogue_suite_do_not_depend_on_what_was_decoded(suite, held, imported, decoded, default):
     stored = tuple(Version(data, None, "") for data in held)
-    versions = Versions(suite, stored, tuple(decoded), (), frozenset(imported))
+    versions = Versions(suite, stored, tuple(decoded), (), lambda: frozenset(imported))
     assert versions.find_default_data(None) == default
     # the title of a store's only results does not depend on the command that decoded the images either
     if len(held) == 1:

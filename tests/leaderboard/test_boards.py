@@ -141,7 +141,7 @@ def test_downloaded_rows_of_two_units_name_their_unit(tmp_path):
         site = Site({view.slug: view}, list_addresses({view.slug: view}))
         tables = view.tables if units else view.tables[:1]
         _add_download_files(site, view, "rows", tables)
-        rows = list(csv.DictReader(StringIO(site.files["rows.csv"].decode())))
+        rows = list(csv.DictReader(StringIO(site.files["rows.csv"]().decode())))
         assert len({(row["estimator"], row["protocol"], row.get("unit")) for row in rows}) == len(rows)
         assert ({row["unit"] for row in rows} if units else rows[0].get("unit")) == units
 

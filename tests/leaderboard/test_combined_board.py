@@ -15,7 +15,7 @@ from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
 from leaderboard.page.estimator import list_passes
 from leaderboard.recommendations import recommend_rows
-from leaderboard.render import list_addresses, render_page
+from leaderboard.render import list_addresses, render_live_page, render_page
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_judges import judge_suite
@@ -334,11 +334,21 @@ def test_repeat_command_names_version_of_older_suite(views):
     assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
 
 
+def test_first_page_of_app_computes_neither_ranks_nor_downloads(views, monkeypatch):
+    """A visitor waits for the first page; ranks, which it lacks, took as long as everything else of its boards."""
+    shown = views["quick-v8"]
+    view = SuiteView(shown.results, shown.folder, store=shown.store)
+    for name in ("roarbench.stats.compute_board.Judge.find_rank", "leaderboard.page.board.present_suite_table"):
+        monkeypatch.setattr(name, lambda *_: pytest.fail("was computed"))
+    page = render_live_page({view.slug: view}, {})
+    assert '<table class="board both"' in page.html and {*page.files} == {"quick-v8.csv", "quick-v8.json"}
+
+
 def test_cite_page_shows_both_boards(views):
     site = Site(views, list_addresses(views))
     page = render_page(site, make_address("cite", "quick-v8")).html
     files = ["board-quick-v8.svg", "board-quick-v8-own-network.svg"]
     assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
-    assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
+    assert site.files[files[1]]().decode().count("0 by construction") == len(CONTROLS)
     assert "ROAR, table " in page and "Own-network gain, table " in page
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"

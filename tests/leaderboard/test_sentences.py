@@ -175,7 +175,7 @@ def list_doubts(results, protocol=MATCHED, **row):
 def test_doubts_name_levels_with_gains_of_opposite_sign():
     """Under ROAR and MoRF a gain is a fall of accuracy, under KAR a rise."""
     falls, rises, same = Estimate(-0.2, -0.3, -0.1), Estimate(0.1, 0.05, 0.15), Estimate(0.1, -0.05, 0.25)
-    ranked, signs = {"place": RankInterval(1, 1, 1)}, "sign differs by level"
+    ranked, signs = {"find_place": lambda: RankInterval(1, 1, 1)}, "sign differs by level"
     by_level = "Its gain is +20.0 [+10.0, +30.0] points at t = 0.1 and -10.0 [-15.0, -5.0] points at t = 0.3"
     sentence = f"{by_level}; the row’s gain is over all levels."
     results = make_suite_results()

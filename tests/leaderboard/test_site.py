@@ -91,7 +91,7 @@ def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, vi
     assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
     app = Site(views, list_addresses(views), live=True)
     render_page(app, make_address("board", "quick-v2", protocol="roar"))
-    assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
+    assert app.files["board-quick-v2-roar-scalar.csv"]().decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
 def test_app_reports_missing_pages(views):
