@@ -33,9 +33,8 @@ class Agreement(NamedTuple):
 def compute_agreement(first: Mapping[str, Contrast], second: Mapping[str, Contrast]) -> Agreement | None:
     """Compute Kendall's tau between the gains of two protocols, over the estimators that have both gains.
 
-    The interval comes from the 95 % intervals of all pairs' differences. Percentiles of draws would not do: noise
-    lowers tau, and each draw contains noise twice, so they often exclude perfect agreement (docs/statistics.md).
-    Returns None for fewer than three common rows, or if all gains of one protocol are equal.
+    The interval comes from the 95 % intervals of all pairs' differences. Returns None for fewer than three common rows,
+    or if all gains of one protocol are equal.
     """
     rows = [name for name in first if name in second]
     tau = _compute_tau([(first[name].value, second[name].value) for name in rows])

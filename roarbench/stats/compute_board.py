@@ -110,7 +110,6 @@ class Judge:
 
     @property
     def has_intervals(self) -> bool:
-        """Return whether there are intervals; there are none if the training variance is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
     def estimate(self, contrast: Contrast | None) -> Estimate:
@@ -285,11 +284,7 @@ class Judge:
         return self.rank_intervals[name]
 
     def subtract_gain(self, first: str, second: str) -> Contrast | None:
-        """Return a row's gain minus another's; None if one is missing.
-
-        If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
-        gain.
-        """
+        """Return a row's gain minus another's; None if one is missing. A gain of 0 by construction counts as 0."""
         one, other = self._compared_gains.get(first), self._compared_gains.get(second)
         return one.subtract(other) if one and other else None
 
@@ -310,9 +305,7 @@ class Judge:
     def columns(self) -> dict[str, dict[_Pair, Contrast]]:
         """Return the differences of each column that a reader reads: all rows minus one control, or minus their twins.
 
-        The p values of a column are adjusted together. Controls, whose differences from each other are often large and
-        certain, form columns of their own: beside them, a smaller p value of a row would be called significant. Rows
-        whose gain is 0 by construction are not tested.
+        Controls form columns of their own. Rows whose gain is 0 by construction are not tested.
         """
         tested = self.tested_gains
         asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
@@ -343,8 +336,7 @@ class Judge:
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals, and for own-network gains that are equal on every image.
 
-        A comparison that no column contains was planned alone, so its p value is not adjusted. A row whose gain is 0 by
-        construction counts as Random.
+        The p value of a comparison that no column contains is not adjusted.
         """
         difference, pair = self.subtract_gain(first, second), {first, second}
         zeros = {RANDOM, *self.fixed} if self.own_network else set()

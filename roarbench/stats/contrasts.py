@@ -94,9 +94,8 @@ class Quantities:
     def pool_networks(self, weights: Floats, rows: NDArray[np.bool_]) -> Self:
         """Return these numbers with a variance between networks that is moderated by the pooled variance of `rows`.
 
-        For rows that have each their own variance, as under own-network gain: with three to five networks, the smallest
-        of many variances is far below its true value, so the differences of all pairs need moderated ones. Each row of
-        `weights`, (m, k), is a mean of these numbers; `rows`, (m,), marks those whose variances are pooled.
+        For rows that have each their own variance, as under own-network gain. Each row of `weights`, (m, k), is a mean
+        of these numbers; `rows`, (m,), marks those whose variances are pooled.
         """
         if self.pooling.prior_freedom or not self.depends.any():
             return self
@@ -121,11 +120,9 @@ class Quantities:
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.
 
-        The sources are images, explained networks and training runs. The mean square between networks and the variance
-        between training runs contain noise of single images, which the images' part has, too; it is subtracted there.
-
-        With `repeated`, the spread is that of a replication with the same test images around the measured value: both
-        experiments have their own networks, training runs and noise, so these variances are doubled.
+        The sources are images, explained networks and training runs. With `repeated`, the spread is that of a
+        replication with the same test images around the measured value: both experiments have their own networks,
+        training runs and noise of single images, so these variances are doubled.
         """
         # few weights of a row differ from 0; sums over these alone, in order, have the same bits beside any other row
         used = weights != 0
@@ -139,8 +136,6 @@ class Quantities:
         centred = np.where(missing, 0.0, values - (values.sum(1) / counts)[:, None])
         sums, own_freedom = (centred**2).sum(1), counts - 1
         shared, own, network_noise = self._pool_over_rows(terms)
-        # The pooled variance is itself an estimate, with Satterthwaite's (1946) degrees of freedom f; rows' true
-        # variances spread around it as with d degrees of freedom (Smyth 2004). Both uncertainties add.
         prior_freedom, shared_freedom, freedom_of_own, training_freedom = self.pooling
         with np.errstate(invalid="ignore", divide="ignore"):
             inverse = (shared**2 / shared_freedom + own**2 / freedom_of_own) / (shared + own) ** 2
@@ -177,9 +172,6 @@ class Quantities:
 
 def _split_pooled_covariance(covariance: Floats, share: float, rows: int, noise: float) -> tuple[Floats, Floats]:
     """Return `Quantities.across` and `Quantities.within` of rows with this covariance of levels.
-
-    The shared part is estimated by the mean square between networks, which contains the own parts of the K rows that it
-    averages.
 
     Args:
         covariance: Pooled covariance of a row's levels between networks, (levels, levels).

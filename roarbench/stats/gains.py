@@ -57,9 +57,9 @@ def compute_areas_between_lerf_and_morf(
 ) -> dict[str, Contrast]:
     """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
-    Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
-    SRG (Bluecher et al. 2024). `inconsistent` lists the rows that are inconsistent in LeRF, MoRF or both; `morf` and
-    `lerf`, correctness and accuracies, have the same images and `levels`.
+    Larger is better. With retraining this is DiffROAR (Shah et al. 2021), without retraining SRG (Bluecher et al.
+    2024). `inconsistent` lists the rows that are inconsistent in LeRF, MoRF or both; `morf` and `lerf`, correctness and
+    accuracies, have the same images and `levels`.
     """
     above, below = (measure_row_areas(*measured, levels) for measured in (lerf, morf))
     joined = join_quantities(above, below)

@@ -1,10 +1,7 @@
 """Compute p values and intervals of a deviation whose variance is partly known and partly estimated.
 
-A deviation from the true value is normal with variance `sum of parts`. A part that was estimated with d degrees of
-freedom is multiplied by d / chi-squared(d), as in Student's t; a part with infinitely many degrees of freedom is known.
-With one estimated part and nothing else, the distribution is Student's t; with several parts, the two-sided tail
-probability is an integral over chi-squared variables, computed here by quadrature to ten digits. Nothing is drawn, so
-no seed can change a result.
+A part of the variance that was estimated with d degrees of freedom is multiplied by d / chi-squared(d), as in Student's
+t; tail probabilities are integrals over chi-squared variables, by quadrature to ten digits (`docs/statistics.md`).
 """
 
 import math
@@ -144,10 +141,7 @@ def compute_exp(values: Floats) -> Floats:
 
 
 def reduce_to_two_estimates(spread: Spread) -> tuple[Floats, Floats, Floats]:
-    """Separate known from estimated variances.
-
-    Of more than two estimated variances, those with most degrees of freedom are added, with Satterthwaite's (1946)
-    degrees of freedom: his approximation is closest where a distribution is almost normal.
+    """Separate known from estimated variances; of more than two, those with most degrees of freedom are added.
 
     Returns:
         Known variances, (numbers,); estimated variances, (numbers, 2), 0 where nothing was estimated; and their degrees

@@ -1,19 +1,14 @@
 """Own-network gain: does removal by a map change more predictions of the explained network than of other networks?
 
-Each of R networks is scored with the removal masks of every network's map. The gain is the interaction of maps and
-networks in this two-way layout. The gain is not affected if a map changes predictions of all networks, or if a
-network is fragile under all maps (docs/protocol.md).
-
-A map that depends on the network may have a gain and explain nothing: a blind search tries many masks, and takes those
-that change this network's prediction, or in LeRF order keep it (`roarbench.estimators.families.search`). A row explains
-its network if its gain is significantly above 0, and above the gain of the search with as many passes for this order.
+Each of R networks is scored with the removal masks of every network's map; the gain is the interaction of maps and
+networks in this two-way layout. `docs/statistics.md` has the formulas, the verdicts and the error rates.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
@@ -74,32 +69,18 @@ class OwnNetworkTest(NamedTuple):
     search: SearchComparison | None = None  # None for a search, and in a table without searches
 
 
-@dataclass(frozen=True, eq=False)
-class GainsPerLevel:
-    """Mean gains of all rows of a table at each level, computed when the first is asked for."""
-
-    rows: tuple[str, ...]
-    sums: NDArray[np.int16]  # (rows, levels, networks, images), of `_sum_interactions`
-
-    @cached_property
-    def measured(self) -> Quantities:
-        """Return the gains by row and number of the level."""
-        rows, levels, networks, images = self.sums.shape
-        return _measure(list(product(self.rows, range(levels))), self.sums.reshape(rows * levels, networks, images), 1)
-
-
 class OwnNetworkGain(NamedTuple):
     """Own-network gain of one estimator, in points of unchanged predictions; positive is better for both orders."""
 
     estimator: str
     gain: Contrast  # mean over levels, pairs of networks and images
-    per_level: GainsPerLevel  # of all rows
+    measure_levels: Callable[[], Quantities]  # mean gains of all rows by row and number of the level
     kept: NDArray[np.bool_]  # (maps, networks, levels, images): unchanged predictions
 
     @property
     def levels(self) -> tuple[Contrast, ...]:
         """Return the mean gain per level."""
-        return tuple(self.per_level.measured[self.estimator, level] for level in range(self.kept.shape[2]))
+        return tuple(self.measure_levels()[self.estimator, level] for level in range(self.kept.shape[2]))
 
     @property
     def own_shares(self) -> list[float]:
@@ -127,9 +108,6 @@ class OwnNetworkGain(NamedTuple):
 def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order: Order) -> dict[str, OwnNetworkGain]:
     """Compute the own-network gains of a table's rows, paired by images and networks.
 
-    Networks are a random factor beside images, and each network belongs to several pairs, so the contribution of
-    networks has the jackknife variance of a U-statistic (Arvesen 1969).
-
     Args:
         unchanged: bool (maps, networks, levels, images) by row, with as many maps as networks. True if the network
             still predicts the class that all networks predict for the untouched image, after the features that the map
@@ -145,16 +123,18 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
     if not unchanged:
         return {}
     sums = np.array([_sum_interactions(bits, order) for bits in unchanged.values()])
-    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), sums.shape[1])
-    per_level = GainsPerLevel((*unchanged,), sums)
-    return {name: OwnNetworkGain(name, gains[name], per_level, bits) for name, bits in unchanged.items()}
+    rows, levels, *shape = sums.shape
+    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), levels)
+
+    @cache  # few tables show gains at single levels
+    def measure_levels() -> Quantities:
+        return _measure(list(product(unchanged, range(levels))), sums.reshape(rows * levels, *shape), 1)
+
+    return {name: OwnNetworkGain(name, gains[name], measure_levels, bits) for name, bits in unchanged.items()}
 
 
 def predict_replicated_gain(gain: Contrast) -> Contrast:
-    """Return a gain with the spread of a replication's around it, with other images and equally many other networks.
-
-    Both experiments have their own networks and images, so the variance is twice the variance of one gain.
-    """
+    """Return a gain with the spread of a replication's around it: both have their own networks and images."""
     return replace(gain, weights=np.sqrt(2) * gain.weights)
 
 
@@ -220,8 +200,7 @@ def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> NDArray[np.
 def _measure(keys: Collection[Any], sums: NDArray[np.int16], levels: int) -> Quantities:
     """Measure gains in points from each network's sums over its pairs and this number of levels.
 
-    The deviations of networks contain noise of single images: their interaction with images in a two-way analysis of
-    variance. The images' part has this noise, too, so it is subtracted there (Owen 2007; McCullagh 2000).
+    Networks deviate as in the jackknife of a U-statistic (Arvesen 1969), and `noise` is their interaction with images.
 
     Args:
         keys: Names of the gains, k of them.

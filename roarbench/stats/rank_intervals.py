@@ -88,12 +88,10 @@ def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterva
 
 
 def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[RankInterval]:
-    """Rank estimators, with simultaneous 95 % intervals.
+    """Rank estimators, with simultaneous 95 % intervals (Mogstad, Romano, Shaikh, Wilhelm 2024).
 
-    The best possible rank of an estimator is one below all estimators that are significantly better, and its worst
-    possible rank is one above all estimators that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad,
-    Romano, Shaikh, Wilhelm 2024). `added` has the indices of added estimators: each gets the rank that it would
-    have if it alone joined the others, and it changes no other rank.
+    `added` has the indices of added estimators: each gets the rank that it would have if it alone joined the others,
+    and it changes no other rank.
     """
     gains, own = pairs.values, ~np.isin(np.arange(len(pairs.values)), list(added))
     apart = find_significant_pairs(pairs, own)
@@ -116,11 +114,9 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
 
 
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """Find the significantly different pairs, with a family-wise error rate of at most 1 - confidence.
+    """Find the significantly different pairs by the step-down procedure of Romano and Wolf (2005).
 
-    The step-down procedure of Romano and Wolf (2005) judges all pairs by one critical value, removes the significant
-    pairs, and judges the others again, until no other pair is significant. `among` marks the estimators to consider,
-    all by default; the result is a symmetric matrix (estimators, estimators).
+    `among` marks the estimators to consider, all by default; the result is a symmetric matrix (estimators, estimators).
     """
     one, other = np.triu_indices(len(pairs.values), 1)
     tested = np.ones(len(one), np.bool_) if among is None else among[one] & among[other]

@@ -1,9 +1,7 @@
 """Estimate the variance of accuracies between explained networks and between training runs, pooled over rows and cells.
 
-The maps of an explained network give the rankings, so results depend on the choice of network. Two or three networks or
-training runs are too few to estimate the variance of a single row. `docs/statistics.md` has the formulas with their
-sources. Both variances are estimated by a two-way analysis of variance (Searle, Casella and McCulloch, Variance
-Components, 1992, chapter 4).
+Both are estimated by a two-way analysis of variance (Searle, Casella and McCulloch, Variance Components, 1992,
+chapter 4); `docs/statistics.md` has the formulas.
 """
 
 import math
@@ -93,8 +91,7 @@ class VarianceComponents:
 def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceComponents | None:
     """Estimate the variance components, pooled over the cells of all boards; None if no cell was repeated.
 
-    With at most one explained network, only the variance between training runs is estimated. Submissions are used only
-    if the suite's own rows have no repetitions, so that a submission does not change the intervals of other rows.
+    Submissions are used only if the suite's own rows have no repetitions, so that they change no other row's interval.
     """
     all_boards = list(boards)
     own = [board.without_submissions for board in all_boards]
@@ -114,9 +111,8 @@ class _Trainings(NamedTuple):
 def _estimate_training_variance(boards: Sequence[Correctness]) -> PooledVariance | None:
     """Estimate the variance between training runs from tables of images by training runs on the same rankings.
 
-    The mean square of training runs estimates n * var(training) + noise, and the residual mean square estimates the
-    noise (Searle et al., section 4.7). The result is None if only training runs on untouched images were repeated,
-    because their variance says little about training runs on degraded images.
+    The result is None if only training runs on untouched images were repeated, because their variance says little about
+    training runs on degraded images.
     """
     groups, degraded = list[_Trainings](), False
     for board in boards:
@@ -161,9 +157,8 @@ class _Curve(NamedTuple):
 def _estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVariance | None:
     """Estimate the variance between explained networks from the table of areas, rows by networks.
 
-    If a row lacks some networks, its other networks are used. The degrees of freedom are Satterthwaite's (1946) for the
-    sum of both mean squares: for K rows that share a part rho of their variance, R networks give
-    (R - 1) / (1/K + (1 - 1/K) rho^2). The result is None if no row has two networks with results at all its levels.
+    If a row lacks some networks, its other networks are used. The result is None if no row has two networks with
+    results at all its levels.
     """
     curves = _list_unique([curve for board in boards for curve in _list_curves(board)])
     repeated = [curve for curve in curves if len(curve.areas) > 1]
@@ -296,11 +291,11 @@ def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, fl
 
 
 def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float:
-    """Estimate from the mean squares of rows with how many degrees of freedom their true variances spread.
+    """Estimate from the mean squares of rows with how many degrees of freedom their true variances spread (Smyth 2004).
 
-    The mean square of a row (`squares`) divided by the mean over all rows has an F distribution with the degrees of
-    freedom of the row (`freedom`) and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior
-    degrees of freedom are likely. The estimate is the harmonic mean over `PRIOR_FREEDOMS`, weighted by likelihood.
+    Args:
+        squares: Mean square of each row, (rows,), above or equal to 0.
+        freedom: Its degrees of freedom, (rows,), at least 1.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     both, whole = (PRIOR_FREEDOMS + own) / 2, np.array([_compute_log_gammas(count) for count in freedom.tolist()])
@@ -318,15 +313,12 @@ def _compute_log_gammas(freedom: int) -> Floats:
 
 
 def _estimate_covariance_of_curves(curves: Sequence[_Curve]) -> tuple[tuple[float, ...], Floats]:
-    """Return the levels with at least two networks in a row, and `ReferenceVariance.covariance` at these levels.
-
-    Missing deviations are set to 0, and each level is divided by its own degrees of freedom. So variances are unbiased,
-    and the result is a covariance matrix.
-    """
+    """Return the levels with at least two networks in a row, and `ReferenceVariance.covariance` at these levels."""
     levels = tuple(sorted({t for curve in curves for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in curves for names in curve.means.values() for name in names})
     deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in curves], networks) for t in levels], -1)
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
+    # missing deviations are 0, and each level has its own degrees of freedom: variances are unbiased
     scaled = np.nan_to_num(deviations).reshape(-1, len(levels)) / np.sqrt(freedom)
     # sums in a fixed order: a product of matrices has other last bits on another processor
     return levels, np.asarray((scaled[:, :, None] * scaled[:, None]).sum(0))
