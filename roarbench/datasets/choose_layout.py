@@ -6,7 +6,8 @@ Every choice that is not the only possible one is said in a line.
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
-from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
+from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, SplitLists, find_split_lists, search_label_files
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
+from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
 from roarbench.datasets.table_columns import describe_group
 from roarbench.datasets.tabular import parse_numbers
@@ -82,9 +84,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     plan = plan_folders(root, paths)
     search = search_label_files(root, paths)
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
-    if choice.labels is None:
-        for line in (*plan.said, *search.problems, *_describe_contradictions(plan, search)):
-            warn(line)
+    by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
+    problems = () if choice.labels and choice.labels.usual else search.problems
+    for line in (*by_folders, *problems):
+        warn(line)
     for line in choice.said:
         warn(line)
     if not choice.train:
@@ -208,8 +211,22 @@ def _choose_with_class_folders(
             remedy = "remove this column, or name the split folders 'train' and 'test'"
             notes.append(f"warning: {seen} would give other classes than the folders; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
+        _refuse_lists_of_one_class(lists, search.lists[lists.names[0]] & class_of.keys(), class_of)
         return _Choice(None, *lists.names, said=(*notes, lists.description))
     return _Choice(None, "", "", said=tuple(notes))
+
+
+def _refuse_lists_of_one_class(lists: SplitLists, paths: Set[str], class_of: Mapping[str, str]) -> None:
+    """Raise DataError if a list, as those of one class or one domain, names images of one class folder alone."""
+    if len(names := {class_of[path] for path in paths}) > 1:
+        return
+    seen = f"the lists {list_some([repr(name) for name in lists.names])} name images of the folder '{min(names)}' alone"
+    remedy = "join the lists of all classes in train.txt and test.txt"
+    *folders, _ = min(paths).split("/")
+    if folders[-1] not in names:
+        splits = f"train = {json.dumps(lists.names[0])} and test = {json.dumps(lists.names[1])}"
+        remedy = f"if the folders inside it are the classes, write class_depth = {len(folders)}, {splits} under [data]"
+    raise DataError(f"{seen}; {remedy}")
 
 
 def _describe_split_column(plan: LabelPlan) -> str:
@@ -260,17 +277,34 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
             lines = " or ".join(f"labels = {json.dumps(each.files)}" for each in (best, other))
             seen = f"{root} has labels in several files, which give different classes"
             raise DataError(f"{seen}; write {lines} in the suite's file")
+    others = [other for other in usual if {*best.labels.values()} >= {*other.labels.values()} and other is not best]
+    unused = [other for other in others if not other.labels.keys() & best.labels.keys()]
     column = f"column '{best.columns.label}' of " if best.columns.label else ""
     reason = "without the line `labels`, folders name the classes"
     if plan.problem:
-        reason = plan.problem if plan.problem != NO_CLASSES else ""
+        reason = plan.problem.partition(";")[0] if plan.problem != NO_CLASSES else ""  # without advice on folders
     said = ["; ".join(filter(None, (f"classes: the labels in {column}{_name_files(best)}", reason)))]
+    for other in unused:
+        seen = f"{_name_files(other)} labels {format_count(len(other.labels), 'other image')} by the same classes"
+        remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data], also train and test if the"
+        said.append(f"warning: {seen}, which are left out; to use them, {remedy} files list splits")
+    best = _add_split_file(best, search, root, paths)
     if best.split_values:
         said.append(_describe_split_column(best))
         return _Choice(best, *best.split_values, best.columns.split, tuple(said))
     if lists := find_split_lists(search.lists, set(best.labels)):
         return _Choice(best, *lists.names, said=(*said, lists.description))
     return _Choice(best, *_find_labelled_split_folders(plan, best), said=tuple(said))
+
+
+def _add_split_file(best: LabelPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> LabelPlan:
+    """Join label files that give no splits with a file that gives a split to nearly all of their images."""
+    splits = search.splits
+    if best.split_values or not splits or len(best.labels.keys() & splits.content.splits) < _MOST * len(best.labels):
+        return best
+    files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
+    content = read_image_labels(root, files, columns, paths)
+    return replace(best, files=files, columns=columns, content=content, split_values=splits.split_values)
 
 
 def _find_labelled_split_folders(plan: FolderPlan, labels: LabelPlan) -> tuple[str, str]:

@@ -38,6 +38,7 @@ _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
+_SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             row = list_some([repr(value) for value in table.rows[0]])
             seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
             problems.append(f"{seen} (names are case-sensitive); {remedy}")
+        elif not columns[pattern] and (seen := _describe_labels_of_folders(table, folders)):
+            problems.append(seen)
     images = {p: _find_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
     lists = {pattern: frozenset(filter(None, found)) for pattern, found in images.items()}
     group_of = defaultdict[str, dict[str, str]](dict)
@@ -123,6 +126,18 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 group_of[name] |= {path: row[place] for path, row in zip(found, named[pattern].rows, strict=True)}
     doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
     return LabelSearch((*plans, *joined), lists, splits, tuple(problems), doubts, group_of)
+
+
+def _describe_labels_of_folders(table: LabelTable, folders: Set[str]) -> str:
+    """Describe a table that gives labels to folders, such as those of patients; an empty string for other tables."""
+    for place, name in enumerate(table.columns):
+        rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
+        label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
+        labels = {row[table.columns.index(label)] for row in rows} if label else set()
+        if 1 < len(labels) <= len(rows) / 2:
+            seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
+            return f"{seen}; if these labels are the classes, write a row for each image"
+    return ""
 
 
 def _find_named_images(table: LabelTable, column: str, index: ImageIndex) -> list[str]:
@@ -197,7 +212,7 @@ def _make_plan(
     root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
 ) -> LabelPlan | None:
     split, values = _find_split_column(table)
-    label = label_files.find_label_column(table, path_column, split)
+    label = label_files.find_label_column(table, path_column, split or _name_split_column(table))
     if not label and not (table.named and label_files.find_one_hot_columns(table)):
         return None
     # the columns of a table without names are found again by their order
@@ -212,9 +227,16 @@ def _make_plan(
     return LabelPlan(tuple(patterns), wanted, content, usual, values)
 
 
+def _name_split_column(table: LabelTable) -> str:
+    """Return the column that gives splits by its name, or by that of a file without column names; else empty."""
+    if not table.named and len(table.columns) == 2 and _SPLIT_FILE.search(table.path.stem):
+        return table.columns[1]
+    return table.find_column(SPLIT_NAMES)
+
+
 def _describe_unclear_splits(table: LabelTable) -> str:
     """Describe a column of splits whose values are unclear; an empty string if there is none."""
-    split = table.find_column(SPLIT_NAMES)
+    split = _name_split_column(table)
     found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
     if not 1 < len(found) < len(table.rows) or _find_split_column(table)[1]:
         return ""
@@ -229,7 +251,8 @@ def _make_split_plan(
     split, values = _find_split_column(table)
     if not values:
         return None
-    content, wanted = _read_with_folder_if_needed(root, paths, patterns, LabelColumns(path_column, "", split))
+    columns = LabelColumns(path_column, "", split if table.named else table.path.name)
+    content, wanted = _read_with_folder_if_needed(root, paths, patterns, columns)
     return LabelPlan(tuple(patterns), wanted, content, False, values)
 
 
@@ -255,9 +278,9 @@ def _read_with_folder_if_needed(
 
 def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
     """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
-    usual = table.find_column(SPLIT_NAMES)
+    usual = _name_split_column(table)
     for place, name in enumerate(table.columns):
-        if values := find_split_values(name, (row[place] for row in table.rows), table.named and name == usual):
+        if values := find_split_values(name, (row[place] for row in table.rows), name == usual):
             return name, values
     return "", None
 

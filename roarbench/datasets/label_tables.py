@@ -24,7 +24,21 @@ PATH_NAMES = (
 )
 LABEL_NAMES = (
     *("label", "labels", "class", "classes", "target", "category", "classid", "classname", "labelname", "categoryid"),
-    *("labelid", "diagnosis", "dx", "findinglabels", "predictionstring", "breed", "species", "variety", "tumor", "y"),
+    *(
+        "labelid",
+        "classlabel",
+        "categorylabel",
+        "imagelabel",
+        "diagnosis",
+        "dx",
+        "findinglabels",
+        "predictionstring",
+        "breed",
+        "species",
+        "variety",
+        "tumor",
+        "y",
+    ),
 )
 SPLIT_NAMES = (
     *("split", "set", "subset", "partition", "fold", "folds", "kfold", "phase", "dataset", "usage"),
@@ -132,6 +146,8 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines or all(map(names_image, lines[:10])):  # a list of images, whose names may have spaces and commas
         return [[line] for line in lines]
+    if len(lines) > 1 and lines[0].isdecimal() and not lines[1].isdecimal():  # the count of the lines below
+        del lines[0]
     for separator in "\t;,":
         if separator in lines[0]:
             return [[cell.strip() for cell in line.split(separator)] for line in lines]
@@ -139,7 +155,9 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     for line in lines:
         found = _PATH_WITH_SUFFIX.fullmatch(line)
         rows.append([found[1], *found[2].split()] if found and names_image(found[1]) else line.split())
-    if len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
+    if {len(row) for row in rows[1:]} == {len(rows[0]) + 1} and not names_image(rows[0][0]):
+        rows[0].insert(0, PATH_NAMES[0])  # names of the columns of values alone, as in CelebA
+    elif len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
         return [[row[0], " ".join(row[1:])] for row in rows]
     return rows
 

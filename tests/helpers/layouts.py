@@ -614,6 +614,110 @@ LAYOUTS = [
         'label_column = "Smiling"\nsplit_column = "partition"\ntrain = "0"\ntest = "2"',
     ),
     Layout(
+        "CelebA",
+        train={"img_align_celeba/{000001-000003}.jpg": "1", "img_align_celeba/{000004-000006}.jpg": "-1"},
+        test={"img_align_celeba/{000007-000008}.jpg": "1", "img_align_celeba/{000009-000010}.jpg": "-1"},
+        texts={
+            "list_attr_celeba.txt": "10\nMale Smiling \n"
+            + lines(
+                "{000001-000003}.jpg  1  1",
+                "{000004-000006}.jpg  1 -1",
+                "{000007-000008}.jpg -1  1",
+                "{000009-000010}.jpg -1 -1",
+            ),
+            "list_eval_partition.txt": lines("{000001-000006}.jpg 0", "{000007-000010}.jpg 2"),
+        },
+        chosen="list_attr_celeba.txt has the columns 'filename', 'Male', 'Smiling', .* write .* label_column",
+        written='images = "FOLDER"\nlabels = ["list_attr_celeba.txt", "list_eval_partition.txt"]\n'
+        'label_column = "Smiling"\nsplit_column = "list_eval_partition.txt"\ntrain = "0"\ntest = "2"',
+    ),
+    Layout(
+        "DeepFashion, categories",
+        train={
+            "img/Sheer_Blouse/img_{00000001-00000003}.jpg": "3",
+            "img/Blue_Dress/img_{00000001-00000003}.jpg": "41",
+            "img/Wrap_Dress/img_{00000001-00000003}.jpg": "41",
+        },
+        test={
+            "img/Sheer_Blouse/img_{00000004-00000005}.jpg": "3",
+            "img/Blue_Dress/img_{00000004-00000005}.jpg": "41",
+            "img/Wrap_Dress/img_{00000004-00000005}.jpg": "41",
+        },
+        texts={
+            "Anno_coarse/list_category_img.txt": "15\nimage_name  category_label\n"
+            + lines("img/Sheer_Blouse/img_{00000001-00000005}.jpg    3")
+            + lines(
+                "img/Blue_Dress/img_{00000001-00000005}.jpg    41", "img/Wrap_Dress/img_{00000001-00000005}.jpg   41"
+            ),
+            "Eval/list_eval_partition.txt": "15\nimage_name  evaluation_status\n"
+            + "".join(
+                lines(
+                    f"img/{item}/img_{{00000001-00000003}}.jpg train", f"img/{item}/img_{{00000004-00000005}}.jpg test"
+                )
+                for item in ("Sheer_Blouse", "Blue_Dress", "Wrap_Dress")
+            ),
+        },
+        written='images = "FOLDER"\nlabels = ["Anno_coarse/list_category_img.txt", "Eval/list_eval_partition.txt"]\n'
+        'path_column = "image_name"\nlabel_column = "category_label"\nsplit_column = "evaluation_status"\n'
+        'train = "train"\ntest = "test"',
+    ),
+    Layout(
+        "DomainNet",
+        train={"clipart/ant/clipart_001_{0-2}.jpg": "ant", "clipart/bat/clipart_002_{0-2}.jpg": "bat"},
+        test={"clipart/ant/clipart_001_{3-4}.jpg": "ant", "clipart/bat/clipart_002_{3-4}.jpg": "bat"},
+        others=("sketch/ant/sketch_001_{0-4}.jpg", "sketch/bat/sketch_002_{0-4}.jpg"),
+        texts={
+            f"{domain}_{split}.txt": lines(
+                f"{domain}/ant/{domain}_001_{{{numbers}}}.jpg 0", f"{domain}/bat/{domain}_002_{{{numbers}}}.jpg 1"
+            )
+            for domain in ("clipart", "sketch")
+            for split, numbers in (("train", "0-2"), ("test", "3-4"))
+        },
+        chosen="name images of the folder 'clipart' alone; .* write class_depth = 2, train = \"clipart_train.txt\" and",
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "clipart_train.txt"\ntest = "clipart_test.txt"',
+    ),
+    Layout(
+        "Places365",
+        train={"data_256/a/abbey/{00000001-00000004}.jpg": "0", "data_256/b/bank/outdoor/{00000001-00000004}.jpg": "1"},
+        test={
+            "val_256/Places365_val_{00000001-00000002}.jpg": "1",
+            "val_256/Places365_val_{00000003-00000004}.jpg": "0",
+        },
+        others=("test_256/Places365_test_{00000001-00000003}.jpg",),
+        texts={
+            "places365_train_standard.txt": lines(
+                "/a/abbey/{00000001-00000004}.jpg 0", "/b/bank/outdoor/{00000001-00000004}.jpg 1"
+            ),
+            "places365_val.txt": lines(
+                "Places365_val_{00000001-00000002}.jpg 1", "Places365_val_{00000003-00000004}.jpg 0"
+            ),
+            "places365_test.txt": lines("Places365_test_{00000001-00000003}.jpg"),
+            "categories_places365.txt": "/a/abbey 0\n/b/bank/outdoor 1\n",
+        },
+        chosen=r"'places365_val.txt' labels 4 other images by the same classes, .* write labels = \[\"places365_train_",
+        written='images = "FOLDER"\nlabels = ["places365_train_standard.txt", "places365_val.txt"]\n'
+        'train = "places365_train_standard.txt"\ntest = "places365_val.txt"',
+    ),
+    Layout(
+        "CT scans, a folder for each patient",
+        train={},
+        others=("P{01-04}/slice_1.png", "P{01-04}/slice_2.png"),
+        texts={"patients.csv": "patient_id,diagnosis,age\n" + lines("P{01-02},AD,70", "P{03-04},CN,71")},
+        chosen="patients.csv gives labels to folders, such as 'P01', and is not used; .* a row for each image",
+    ),
+    Layout(
+        "COVID-CT",
+        train={},
+        others=("Images-processed/CT_COVID/a{0-5}.png", "Images-processed/CT_NonCOVID/b{0-5}.png"),
+        texts={
+            "Data-split/COVID/trainCT_COVID.txt": lines("a{0-3}.png"),
+            "Data-split/COVID/testCT_COVID.txt": lines("a{4-5}.png"),
+            "Data-split/NonCOVID/trainCT_NonCOVID.txt": lines("b{0-3}.png"),
+            "Data-split/NonCOVID/testCT_NonCOVID.txt": lines("b{4-5}.png"),
+        },
+        chosen="name images of the folder 'CT_COVID' alone; join the lists of all classes in train.txt and test.txt$",
+    ),
+    Layout(
         "Office-Home",
         train={
             "Art/Alarm_Clock/{00001-00002}.jpg": "Alarm_Clock",
