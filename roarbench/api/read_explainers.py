@@ -16,7 +16,7 @@ from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
-from roarbench.common.text import describe_type, format_count
+from roarbench.common.text import describe_type, fit_on_one_line, format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.suite import NO_NEIGHBOURS
@@ -26,6 +26,7 @@ _EXPECTED = (
     "expected a function of (model, images, targets), a class of captum, a function of the network that returns an "
     "object of captum, an id such as 'ig', or arrays of maps, one for each network"
 )
+_MAX_NAME_LENGTH = 100  # longer names leave no room for curves in a picture
 
 
 def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
@@ -39,8 +40,6 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
     by_name = {name: name for name in controls} | dict(by_name)
     built_in, functions, arrays = {}, {}, []
     for name, estimator in by_name.items():
-        if not isinstance(name, str):
-            raise CallerError(f"the name of an estimator is {name!r}, expected a string")
         refuse_file_of_maps(name, estimator)
         if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
             seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
@@ -67,8 +66,13 @@ def refuse_file_of_maps(name: str, estimator: Any) -> None:
 
 
 def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
-    """Return a mapping as it is; name ids and paths by themselves; CallerError for a function without a name."""
+    """Return a mapping as it is; name ids and paths by themselves; CallerError for a missing or unusable name."""
     if isinstance(estimators, Mapping):
+        for name in estimators:
+            usable = isinstance(name, str) and name.strip() and name.isprintable() and len(name) <= _MAX_NAME_LENGTH
+            if not usable:
+                seen = f"the name of an estimator is {fit_on_one_line(repr(name), 60)}"
+                raise CallerError(f"{seen}, expected 1 to {_MAX_NAME_LENGTH} characters of one printable line")
         return estimators
     single = not isinstance(estimators, Iterable) or isinstance(estimators, str | Tensor | np.ndarray)
     listed = [estimators] if single else list(estimators)

@@ -30,11 +30,13 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
     """Count the runs in each state, by protocol and in total, and list failures and rows that have no rank."""
     states, suite = find_run_states(suite_results, store), suite_results.suite
     protocols = {name: Counter[str]() for name in PROTOCOLS}
-    unfinished = {name: Counter[int]() for name in PROTOCOLS}  # by seed
+    unfinished = {name: Counter[int]() for name in PROTOCOLS}  # by seed, or by explained network if pairs are scored
     for point, (state, _) in states.items():
         name = find_protocol_name(point.cell, suite)
         protocols[name][state] += 1
-        unfinished[name][point.seed] += state != "done"
+        pairs = PROTOCOLS[name].scores_all_network_pairs
+        seed = suite.find_explained_number(point.cell, point.seed) if pairs else point.seed
+        unfinished[name][seed] += state != "done"
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     total = Counter(state for state, _ in states.values())
     return {

@@ -8,8 +8,8 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs
-from roarbench.plan.protocols import KAR, MATCHED, ROAR
-from roarbench.plan.suite import Block
+from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block, decode_network_pair_seed
 from roarbench.plan.suites import SUITES
 from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite_list
 from roarbench.report.status import find_run_states, make_status_record, make_status_table
@@ -62,6 +62,16 @@ def test_status_counts_seed_complete_with_every_curve(store):
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_results(results[point] for point in part)
         assert make_status_record(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+
+
+def test_status_counts_explained_networks_where_pairs_are_scored(store):
+    """Three networks have nine pairs; a network is complete with its map's three scores."""
+    suite = replace(SUITE, blocks=(Block(OWN_NETWORK, MAIN, (0.5,), 1),), references=3)
+    results = make_suite_results(suite).results
+    store.add_results(result for point, result in results.items() if decode_network_pair_seed(point.seed) != (2, 0))
+    assert make_status_record(collect_results(suite, store), store)["seeds"] == {
+        "own-network": {"complete": 2, "of": 3}
+    }
 
 
 def test_status_table_counts_seeds_beside_their_protocol(store):
