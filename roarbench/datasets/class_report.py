@@ -68,10 +68,11 @@ def describe_images(images: UserImages) -> Iterator[str]:
         yield from images.notes
         from_folders = images.record.own == FOLDERS and not images.record.label_files
         yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
-        if images.record.own == FOLDERS and not images.record.test_only:
+        are_named = all(map(all, images.names.values()))
+        if are_named and not images.record.test_only:
             yield from describe_series(images)
-        if images.record.own == FOLDERS and images.record.share:
-            yield from describe_names([path for split in Split for path in images.list_paths(split)])
+        if are_named and images.record.share:
+            yield from describe_names([name for names in images.names.values() for name in names])
         yield from describe_class_lists(Path(images.record.folder), images.classes)
         yield from describe_odd_class_folders(images)
         yield from _describe_sampled_images(images)

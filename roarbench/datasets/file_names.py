@@ -71,7 +71,7 @@ def describe_series(images: UserImages) -> Iterator[str]:
     """Yield a warning if both splits have images of a class whose names begin alike, up to a number."""
     drawn = bool(images.record.share)
     train, test = (
-        [*zip(raw.labels.tolist(), images.list_paths(split), strict=True)] for split, raw in images.splits.items()
+        [*zip(raw.labels.tolist(), images.names[split], strict=True)] for split, raw in images.splits.items()
     )
     for level in range(_LEVELS):
         series = Counter((label, _cut_behind_number(path, level)) for label, path in train + (test if drawn else []))

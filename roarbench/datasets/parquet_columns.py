@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets import parquet_files, table_columns, tabular
-from roarbench.datasets.label_tables import SPLIT_NAMES, simplify_column_name
+from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_column_name
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
@@ -81,6 +81,23 @@ def _is_array_type(kind: pa.DataType) -> bool:
     """Return whether a column type holds lists of lists, also as the extension types Array2D … of `datasets`."""
     inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     return table_columns.is_list_type(inner) and table_columns.is_list_type(inner.value_type)
+
+
+def read_image_names(group: parquet_files.RowGroup, image: str, label: str) -> list[str]:
+    """Return the name of each image of a row group: the `path` beside its bytes, or the text of a column of names.
+
+    Images without a name have empty texts.
+    """
+    schema = parquet_files.read_schema(group.file)
+    kind = schema.field(image).type
+    has_path = pa.types.is_struct(kind) and kind.get_field_index("path") >= 0
+    texts = [field.name for field in schema if parquet_files.has_text_type(field.type) and field.name != label]
+    columns = [f"{image}.path"] if has_path else [name for name in texts if simplify_column_name(name) in PATH_NAMES]
+    if not columns:
+        return [""] * group.rows
+    column = parquet_files.read_row_group_column(group, columns[0])
+    values = pc.struct_field(column, "path") if has_path else pc.cast(column, pa.string())
+    return [name or "" for name in values.to_pylist()]
 
 
 def describe_missing_rows_or_labels(files: list[Path], name: str) -> str:

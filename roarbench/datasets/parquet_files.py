@@ -128,6 +128,12 @@ def read_column(file: Path, name: str) -> pa.ChunkedArray:
         return pq.read_table(file, columns=[name], use_threads=False)[name]
 
 
+def read_row_group_column(group: RowGroup, name: str) -> pa.ChunkedArray:
+    """Return a column of a row group, also the part of a struct of the name `column.field`."""
+    with _add_file_name_to_errors(group.file), pq.ParquetFile(group.file) as file:
+        return file.read_row_group(group.number, columns=[name], use_threads=False).column(0)
+
+
 def has_class_type(kind: pa.DataType) -> bool:
     """Return whether a column type can hold classes: integers, strings, booleans, or categories of these.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.parquet_columns import read_image_names
 from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import RawSplit, list_stored_images, read_stored_images, select_splits
 
@@ -54,11 +56,22 @@ class UserImages:
             row -= group.rows
         return f"row {raw.rows[position]} of '{self.record.split_names[split]}'"
 
-    def list_paths(self, split: Split) -> list[str]:
-        """Return the path of each image of a split, relative to the folder that its group is in."""
-        raw = self.splits[split]
-        paths = [path for group in raw.groups if isinstance(group, FileGroup) for path in group.files]
-        return [paths[row] for row in raw.rows.tolist()]
+    @cached_property
+    def names(self) -> dict[Split, list[str]]:
+        """The path of each image, relative to the folder of its group, or the name that a parquet file has for it.
+
+        Images of parquet files without names have empty texts.
+        """
+        return {split: self._list_names(raw) for split, raw in self.splits.items()}
+
+    def _list_names(self, raw: RawSplit) -> list[str]:
+        names: list[str] = []
+        for group in raw.groups:
+            if isinstance(group, FileGroup):
+                names += group.files
+            else:
+                names += read_image_names(group, self.record.image_column, self.record.label_column)
+        return [names[row] for row in raw.rows.tolist()]
 
     def read(self, split: Split, positions: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return the stored bytes of the images at these positions of a split, which are ascending."""

@@ -338,6 +338,22 @@ def test_infer_dataset_rejects_rows_without_images(tmp_path, missing, said):
     assert_inference_fails(tmp_path, said)
 
 
+@pytest.mark.parametrize("columns", [("path",), ("file_name", "caption")])
+def test_names_in_parquet_files_are_checked(tmp_path, columns):
+    """Slices of ten patients are drawn one by one; the names are beside the bytes, or in a column of their own."""
+    names = [f"{number % 2}/patient{number // 4}_{number}.png" for number in range(40)]
+    content = [IMAGE] * 40
+    beside = {"image": pa.array([{"bytes": IMAGE, "path": name} for name in names])}
+    apart = {"image": pa.array(content, pa.binary()), columns[0]: names, "caption": ["a scan"] * 40}
+    table = pa.table({**(beside if columns == ("path",) else apart), "label": [number % 2 for number in range(40)]})
+    (tmp_path / "set").mkdir()
+    pq.write_table(table, tmp_path / "set" / "train.parquet", row_group_size=16)
+    said = []
+    infer_dataset(tmp_path / "set", said.append)
+    (line,) = (line for line in said if "names with" in line)
+    assert line.startswith("warning: names with 'patient0' and alike have 20 values in 40 images, which are drawn for")
+
+
 def test_images_of_all_rows_tell_colour_and_size_of_parquet_files(tmp_path):
     """Rows are often sorted by class, and the first class may be grey."""
     grey, red = png(np.zeros((8, 8), np.uint8)), png(np.full((16, 16, 3), (200, 0, 0), np.uint8))

@@ -517,6 +517,14 @@ def test_measurements_and_objects_are_no_classes(tmp_path, name, content):
         infer_dataset(tmp_path, lambda _: None)
 
 
+def test_file_of_splits_without_column_names_gives_no_classes(tmp_path):
+    for number in range(8):
+        (tmp_path / f"{number}.png").write_bytes(png(np.full((8, 8, 3), number, np.uint8)))
+    (tmp_path / "eval_partition.txt").write_text("".join(f"{number}.png {number % 2}\n" for number in range(8)))
+    with pytest.raises(DataError, match="^[^;]*: no class folders; put the images of each class into a folder"):
+        infer_dataset(tmp_path, lambda _: None)
+
+
 @pytest.mark.parametrize(
     ("test", "reason"),
     [
