@@ -160,8 +160,7 @@ def needs_explained_network(suite: SuiteSpec) -> bool:
 
 def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
     """Return the levels of stored rankings: the paper's five, which all suites share, and the suite's own."""
-    levels = {t for block in suite.blocks for t in block.levels}
-    return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
+    return tuple(sorted({*PAPER_LEVELS, *(t for block in suite.blocks for t in block.levels)}))
 
 
 def list_ranked_splits(suite: SuiteSpec) -> tuple[Split, ...]:

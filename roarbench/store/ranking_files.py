@@ -254,8 +254,8 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     return manifest
 
 
-def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the identities of finished rankings, in the same parent folder, that differ only in splits and levels."""
+def find_rankings_with_any_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
+    """Yield the identities of finished rankings in the same parent folder that differ at most in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
@@ -263,7 +263,7 @@ def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator
             splits = tuple(map(Split, record.get("splits", [*Split])))
             other = replace(spec, splits=splits, levels=tuple(record["levels"]))
             identity, names = make_spec_record(other), {field.name for field in fields(other)}
-            if other != spec and all(record.get(name) == identity.get(name) for name in names | identity.keys()):
+            if all(record.get(name) == identity.get(name) for name in names | identity.keys()):
                 yield other
 
 

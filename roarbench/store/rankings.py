@@ -49,7 +49,7 @@ from roarbench.store.ranking_files import (
     compute_passes_per_image,
     compute_share,
     extract_rankings_checksum,
-    find_rankings_with_other_levels,
+    find_rankings_with_any_levels,
     find_value_shared_by_parts,
     hash_ranking_files,
     is_within_one_range,
@@ -222,7 +222,7 @@ class RankingsStore:
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
-        specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
+        specs = find_rankings_with_any_levels(self.get_folder(spec), spec)
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def find_recorded_checksum(self, spec: RankingSpec, checksum: str) -> str:
@@ -247,7 +247,7 @@ class RankingsStore:
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of finished rankings with other levels that remove the same features; empty if none."""
         planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
-        for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
+        for sibling in find_rankings_with_any_levels(self.get_folder(spec), spec):
             with suppress(StoreError):  # damage of other rankings does not concern these rankings
                 other = self.open(sibling)
                 rankings = planes, spec.layout, other.splits, other.layout

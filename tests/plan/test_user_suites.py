@@ -203,6 +203,8 @@ def test_suite_without_training_accepts_test_images_only(protocol, path):
 def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
     """Bytes of mean 127.5 are .5 in [0, 1]; 224 / .9 = 248.9, which timm rounds down."""
     usual = read_suite(path)
+    cropped = read_changed_suite(path, SIZE, 'size = 8\ncrop = 0.5\nabout = "birds"').dataset_record
+    assert (cropped.crop, cropped.about) == (0.5, "birds")
     said = "size = 8\nresize = 10\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.4, 0.2]"
     suite = read_changed_suite(path, SIZE, said)
     data = suite.dataset_record
@@ -219,10 +221,10 @@ def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
     assert (published.size, published.resize, published.interpolation) == (224, 232, "bilinear")
     assert published.mean == pytest.approx((123.675, 116.28, 103.53))  # of torchvision's documentation, times 255
     about = {"input_size": (3, 224, 224), "crop_pct": 0.9, "crop_mode": "center", "interpolation": "bicubic"}
-    about |= {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+    about |= {"mean": (0.5,) * 3, "std": (0.25,) * 3}
     timm = SimpleNamespace(is_model=lambda name: True, get_pretrained_cfg=lambda name: SimpleNamespace(**about))
     monkeypatch.setitem(sys.modules, "timm", timm)
-    assert read_published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
+    assert read_published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (63.75,) * 3)
     about["crop_mode"] = "squash"
     said = r"squash: it scales both sides .* make photographs square, and write size = 224, resize = 248, inter"
     with pytest.raises(CallerError, match=f"timm:net crops by {said}"):
@@ -318,6 +320,7 @@ WRONG = (
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read "),
+    ('"resnet-planted"', '"resnet-planted"\nsize = 8', ", [network]: no key 'size'; known: name, weights"),
     (
         "epochs = 1",
         "sides = 1",

@@ -12,7 +12,10 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
+from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution.row_publication import add_published_file, plan_pull_request
+from roarbench.plan.cells_and_runs import read_run_record
+from roarbench.plan.planned_runs import PlannedRun, build_run
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.pull_request_comment import format_pull_request_comment
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
@@ -98,6 +101,12 @@ def set_row(**values):
     return change_rows(lambda lines: lines[0].update(values))
 
 
+def move_to_other_images(lines):
+    run = read_run_record(json.loads(lines[0]["record"]))
+    run = build_run(find_builtin_suite("quick-matched@3"), PlannedRun(run.cell, run.seed), "0" * 32, run.limit)
+    lines[0] |= {"key": run.key, "record": encode_canonically(make_json_record(run))}
+
+
 def link(folder):
     (folder / NAME).rename(folder.parent / "away.parquet")
     (folder / NAME).symlink_to(folder.parent / "away.parquet")
@@ -127,6 +136,7 @@ def twice(folder):
         (link, "is a link"),
         (other_suite, "no run of quick v6 has these settings"),
         (twice, "keep it in one of them"),
+        (change_rows(move_to_other_images), "than the suite's other rows"),
         (change_rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "a plain file of at most"),
         (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),
