@@ -26,7 +26,6 @@ from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import (
     MAX_DAMAGED_SHARE,
-    describe_failure,
     inspect_image,
     refuse_many_damaged_images,
     round_up_depth,
@@ -44,7 +43,7 @@ from roarbench.datasets.parquet_columns import (
 )
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
-from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
+from roarbench.datasets.stored_format import refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     add_counts_of_table,
@@ -218,8 +217,8 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
                 damages.update(kind for kind, _ in found)
                 max_bits = max(max_bits, *(bits for _, bits in found))
             count += len(places)
+    refuse_many_damaged_images(names, count, images.record.name, damages)
     record = _add_image_shape(images.record, shown, warn)
-    refuse_many_damaged_images(names, count, record.name, damages)
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
 
 
@@ -285,27 +284,20 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
-    sides, grey, oblong, several, transparent, damages = [], [], 0, 0, 0, Counter[str]()
+    sides, grey, oblong, several, transparent = [], [], 0, 0, 0
     values = set[float]()  # smallest and largest value of each channel of 8 bits
     for content in contents:
-        try:  # a few damaged images are reported later, when they are decoded
-            with Image.open(BytesIO(content)) as image:
-                refuse_unsupported_format(image, content)
-                sides.append(min(image.size))
-                oblong += len({*image.size}) - 1
-                several += getattr(image, "n_frames", 1) > 1
-                grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
-                ends = ((0, 255),) if is_high_depth_grey(image.mode) else image.convert("RGB").getextrema()
-                values |= {*np.ravel(ends).tolist()}
-                alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
-                transparent += alpha is not None and alpha.getextrema() != (255, 255)
-        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-            damages[describe_failure(error, content)] += 1
-    if not sides:
-        seen = ", ".join(f"{count} {kind}" for kind, count in damages.items())
-        refused = any(kind.startswith(UNSUPPORTED) for kind in damages)
-        advice = "save them as PNG with 1 or 3 channels of 8 or 16 bits" if refused else "expected image files"
-        raise DataError(f"none of the inspected images in {record.folder} can be read ({seen}); {advice}")
+        # Pillow raises many exception types on damaged files, of which only a few are left
+        with suppress(Exception), Image.open(BytesIO(content)) as image:
+            refuse_unsupported_format(image, content)
+            sides.append(min(image.size))
+            oblong += len({*image.size}) - 1
+            several += getattr(image, "n_frames", 1) > 1
+            grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
+            ends = ((0, 255),) if is_high_depth_grey(image.mode) else image.convert("RGB").getextrema()
+            values |= {*np.ravel(ends).tolist()}
+            alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
+            transparent += alpha is not None and alpha.getextrema() != (255, 255)
     if oblong:
         seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")

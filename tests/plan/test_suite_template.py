@@ -90,6 +90,13 @@ def write_broken_pictures(folder):
     cut.write_bytes(cut.read_bytes()[:150])
 
 
+def write_texts_named_like_pictures(folder):
+    for name in ("blue", "green"):
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            (folder / name / f"{number}.png").write_text("no picture")
+
+
 def make_text_writer(text):
     return lambda path: path.write_text(text)
 
@@ -104,6 +111,11 @@ def make_text_writer(text):
             "photos",
             write_broken_pictures,
             "4 of 24 images of photos cannot be decoded completely: 'blue/00.png', 'blue/01.png', 'green/00.png' and 1",
+        ),
+        (
+            "photos",
+            write_texts_named_like_pictures,
+            r"4 of 4 images of photos cannot be decoded completely: .* and 1 more \(4 unreadable\); repair or remove them",
         ),
         (
             "a.csv",
