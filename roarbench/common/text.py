@@ -138,6 +138,11 @@ def list_some(names: Sequence[object], count: int = 3) -> str:
     return ", ".join(map(str, names[:count])) + more
 
 
+def list_quoted(names: Iterable[str], count: int = 3) -> str:
+    """List the first names in quotation marks, and the number of further names."""
+    return list_some(list(map(repr, names)), count)
+
+
 def join_with_and(words: Iterable[str]) -> str:
     """Join at least one word to a list in a sentence: `a`, `a and b`, `a, b and c`."""
     *others, last = words

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import format_count, list_quoted, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
@@ -107,10 +107,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
 def _describe_unread_splits(*folders: Path) -> Iterator[str]:
     """Yield a warning about files in these folders that may list the images of splits, but cannot be read."""
     files = dict.fromkeys(file.name for folder in folders for file in sorted(folder.iterdir()) if file.is_file())
-    unread = [repr(name) for name in files if _UNREAD_SPLITS.search(name) and name.lower().endswith(_UNREAD_LABELS)]
+    unread = [name for name in files if _UNREAD_SPLITS.search(name) and name.lower().endswith(_UNREAD_LABELS)]
     if unread:
         remedy = "write lists of images, train.txt and test.txt, beside them"
-        yield f"warning: splits may be in {list_some(unread)}, which roarbench cannot read; {remedy}"
+        yield f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}"
 
 
 def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None) -> Ite
     if trains:
         tests = [path for path in lists if image_folders.is_test_name(stems[path])]
         both = {image for path in trains for image in lists[path]} & {image for path in tests for image in lists[path]}
-        reason = f"it and {list_some([repr(path) for path in tests])} name '{min(both)}'" if both else ""
+        reason = f"it and {list_quoted(tests)} name '{min(both)}'" if both else ""
         reason = reason or "no list of other images, such as test.txt, is beside it"
         yield f"warning: the list '{trains[0]}' is not used, because {reason}; test images are drawn at random"
 
@@ -190,7 +190,7 @@ def _choose_with_class_folders(
         for labels in search.plans:
             found = {label for path, label in labels.labels.items() if path.startswith(f"{base}{name}/")}
             if found and (labels in alike or found <= set(class_of.values())):
-                said = f"the labels of '{name}' are taken from {_name_files(labels)}"
+                said = f"the labels of '{name}' are taken from {list_quoted(labels.files)}"
                 others = [f"'{other}' has no labels" for other in plan.unlabelled[:number]]
                 return _Choice(labels, f"{base}{plan.train}", f"{base}{name}", said=("; ".join([said, *others]),))
     if plan.train:
@@ -207,9 +207,10 @@ def _choose_with_class_folders(
             common = [path for path in source.labels if path in class_of]
             if source.usual or _are_same_classes(class_of, source.labels, common):
                 return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
-            seen = f"the splits of {_name_files(source)} are not used, because its column '{source.columns.label}'"
+            seen = f"the splits of {list_quoted(source.files)} are not used, because its column"
             remedy = "remove this column, or name the split folders 'train' and 'test'"
-            notes.append(f"warning: {seen} would give other classes than the folders; {remedy}")
+            wrong = f"'{source.columns.label}' would give other classes than the folders"
+            notes.append(f"warning: {seen} {wrong}; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
         _refuse_lists_of_one_class(lists, search.lists[lists.names[0]] & class_of.keys(), class_of)
         return _Choice(None, *lists.names, said=(*notes, lists.description))
@@ -220,7 +221,7 @@ def _refuse_lists_of_one_class(lists: SplitLists, paths: Set[str], class_of: Map
     """Raise DataError if a list, as those of one class or one domain, names images of one class folder alone."""
     if len(names := {class_of[path] for path in paths}) > 1:
         return
-    seen = f"the lists {list_some([repr(name) for name in lists.names])} name images of the folder '{min(names)}' alone"
+    seen = f"the lists {list_quoted(lists.names)} name images of the folder '{min(names)}' alone"
     remedy = "join the lists of all classes in train.txt and test.txt"
     *folders, _ = min(paths).split("/")
     if folders[-1] not in names:
@@ -231,7 +232,8 @@ def _refuse_lists_of_one_class(lists: SplitLists, paths: Set[str], class_of: Map
 
 def _describe_split_column(plan: LabelPlan) -> str:
     train, test = plan.split_values or ("", "")
-    return f"splits: '{train}' to train and '{test}' to test in column '{plan.columns.split}' of {_name_files(plan)}"
+    column = f"column '{plan.columns.split}' of {list_quoted(plan.files)}"
+    return f"splits: '{train}' to train and '{test}' to test in {column}"
 
 
 def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], paths: Iterable[str]) -> bool:
@@ -250,7 +252,7 @@ def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[
             seen = f"gives other classes to {format_count(len(common), 'image')}"
         if labels.usual and seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
-            yield f"warning: classes are the folders' names, but {_name_files(labels)} {seen}; {remedy}"
+            yield f"warning: classes are the folders' names, but {list_quoted(labels.files)} {seen}; {remedy}"
 
 
 def _describe_other_order(labels: Mapping[str, str]) -> str:
@@ -283,9 +285,9 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
     reason = "without the line `labels`, folders name the classes"
     if plan.problem:
         reason = plan.problem.partition(";")[0] if plan.problem != NO_CLASSES else ""  # without advice on folders
-    said = ["; ".join(filter(None, (f"classes: the labels in {column}{_name_files(best)}", reason)))]
+    said = ["; ".join(filter(None, (f"classes: the labels in {column}{list_quoted(best.files)}", reason)))]
     for other in unused:
-        seen = f"{_name_files(other)} labels {format_count(len(other.labels), 'other image')} by the same classes"
+        seen = f"{list_quoted(other.files)} labels {format_count(len(other.labels), 'other image')} by the same classes"
         remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data], also train and test if the"
         said.append(f"warning: {seen}, which are left out; to use them, {remedy} files list splits")
     best = _add_split_file(best, search, root, paths)
@@ -324,14 +326,10 @@ def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, path
     advice = 'put the images of each class into a folder, or write labels = "FILE" in the suite\'s file'
     csv = "write a file labels.csv with the columns file_name and label"
     if unread:
-        advice = f"labels may be in {list_some([repr(name) for name in unread])}, which roarbench cannot read; {csv}"
+        advice = f"labels may be in {list_quoted(unread)}, which roarbench cannot read; {csv}"
     elif 1 < len(beginnings) <= len(paths) // 2 and 2 * sum(beginnings.values()) >= len(paths):
-        advice = f"the names of the files begin with {list_some([repr(name) for name in sorted(beginnings)])}; {csv}"
+        advice = f"the names of the files begin with {list_quoted(sorted(beginnings))}; {csv}"
     return DataError(f"{root}: {plan.problem}; {advice}")
-
-
-def _name_files(plan: LabelPlan) -> str:
-    return list_some([f"'{file}'" for file in plan.files])
 
 
 def _compose_fields(root: Path, plan: FolderPlan, choice: _Choice) -> dict[str, Any]:

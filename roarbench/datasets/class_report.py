@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
-from roarbench.common.text import fit_on_one_line, list_some
+from roarbench.common.text import fit_on_one_line, list_quoted, list_some
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
@@ -148,21 +148,20 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     holders: dict[str, list[str]] = {}
     for class_name, names in inner.items():
         for name in sorted(names):
-            holders.setdefault(name, []).append(f"'{class_name}'")
+            holders.setdefault(name, []).append(class_name)
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
     if shared := [name for name in nested if len(holders[name]) > 1]:
-        listed = list_some([f"'{name}'" for name in shared])
-        seen = f"the classes {list_some(holders[shared[0]])} hold subfolders of the same names: {listed}"
+        seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
         remedy = f"if these are the classes, {_DEPTH_REMEDY}, also train and test if the outer folders are splits"
-        if parts := [f"'{name}'" for name in find_part_names(tuple(shared))]:
-            remedy = f"to leave out masks or others of {list_some(parts)}, write leave_out = [NAMES] under [data]; "
+        if parts := find_part_names(tuple(shared)):
+            remedy = f"to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES] under [data]; "
             remedy += "if deeper folders are the classes, write class_depth = 3"
     else:
         owner = holders[nested[0]][0]
-        own = [f"'{name}'" for name in nested if holders[name][0] == owner]
-        seen = f"the class {owner} holds subfolders: {list_some(own)}"
+        own = [name for name in nested if holders[name][0] == owner]
+        seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
         remedy = f"if these are the classes, {_DEPTH_REMEDY}"
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
@@ -183,8 +182,7 @@ def _list_inner_folders(images: UserImages) -> dict[str, set[str]]:
 
 def _describe_part_names(images: UserImages) -> Iterator[str]:
     if suspects := find_part_names(images.classes):
-        listed = list_some([f"'{name}'" for name in suspects])
-        seen = f"folders that count as classes have names of splits or parts: {listed}"
+        seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"
         remedy = 'if other folders or a file name the classes, write class_depth = N or labels = "FILE" under [data]'
         yield f"warning: {images.record.name}: {seen}; {remedy}"
 
@@ -271,9 +269,9 @@ def _describe_images_of_few_values(
     if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
         return
     shares = [np.mean([flat for flat, own in zip(few, labels, strict=True) if own == label]) for label in {*labels}]
-    masks = [f"'{images.classes[n]}'" for n, share in zip({*labels}, shares, strict=True) if share > 0.5]
+    masks = [images.classes[n] for n, share in zip({*labels}, shares, strict=True) if share > 0.5]
     if 0 < len(masks) < len(shares):
-        seen = f"most images of the class {list_some(masks)} have at most {_MASK_VALUES} values, unlike other classes"
+        seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
     else:
         example = images.name_image(*places[few.index(True)])
         seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"

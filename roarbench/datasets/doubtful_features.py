@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted, list_some
 from roarbench.datasets import tabular
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes
@@ -38,17 +38,17 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
     different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
     # if more than half of the rows are repeated, any column may differ between the others
     count = different_rows if 2 * different_rows >= table.num_rows else 0
-    if ids := [f"'{name}'" for name, column in whole.items() if pc.count_distinct(column).as_py() == count]:
+    if ids := [name for name, column in whole.items() if pc.count_distinct(column).as_py() == count]:
         seen = "has a different whole number in every row that is not repeated, as ids have"
-        yield f"column {list_some(ids)} {seen}; {_REMEDY}"
+        yield f"column {list_quoted(ids)} {seen}; {_REMEDY}"
     texts = tabular.read_as_written(table.select(list(whole)), path)
     kinds = dict.fromkeys(tabular.list_category_columns(table), "categories")
     kinds |= {name: code for name in whole if (code := _describe_code(texts[name]))}
     if codes := [f"'{name}' ({kinds[name]})" for name in names if name in kinds]:
         yield f"codes or dates are read as numbers: column {list_some(codes)}; {_REMEDY}"
-    if len(pixels := [f"'{name}'" for name in names if _PIXEL_NAME.fullmatch(name)]) >= _FEWEST_PIXELS:
+    if len(pixels := [name for name in names if _PIXEL_NAME.fullmatch(name)]) >= _FEWEST_PIXELS:
         remedy = "to read images, save each row as an image file in a folder per class, or use rb.Suite.from_arrays"
-        yield f"features are named like pixels, but a table has no neighbours: column {list_some(pixels)}; {remedy}"
+        yield f"features are named like pixels, but a table has no neighbours: column {list_quoted(pixels)}; {remedy}"
 
 
 def _describe_code(texts: pa.ChunkedArray) -> str:
@@ -88,7 +88,7 @@ def describe_doubtful_features(
         few_values = len(found) <= len(values) / _ROWS_PER_VALUE
         nearly = len(found) == len(np.unique(labels)) and _nearly_copies(numbers, labels)
         if nearly or few_values and _marks_class(pairs) or _are_classes_in_order(column, labels):
-            copies.append(f"'{name}'")
+            copies.append(name)
     if missing:
         seen = "a number that often stands for missing values lies apart from the other values"
         yield f"{seen}: column {list_some(missing)}; fill these values in, or leave the rows or the column out"
@@ -98,12 +98,12 @@ def describe_doubtful_features(
     if copies:
         remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
         seen = "each value occurs (nearly) in one class only, one has all rows of a class, or classes do not overlap"
-        yield f"{seen}: column {list_some(copies)}; {remedy}"
-    marks = [place for place, name in enumerate(names) if f"'{name}'" not in copies and {*values[:, place]} == {0, 1}]
+        yield f"{seen}: column {list_quoted(copies)}; {remedy}"
+    marks = [place for place, name in enumerate(names) if name not in copies and {*values[:, place]} == {0, 1}]
     for label in np.unique(labels):
         others = [place for place in marks if not values[labels == label, place].any()]
         if len(others) > 1 and (values[labels != label][:, others].sum(1) == 1).all():
-            listed = list_some([f"'{names[place]}'" for place in others])
+            listed = list_quoted([names[place] for place in others])
             remedy = "if each of them marks a class, write one class column in their place"
             yield f"one of the columns {listed} and the class column is 1 in each row, as in one-hot classes; {remedy}"
 

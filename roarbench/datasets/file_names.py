@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted
 from roarbench.datasets.image_folders import is_test_name, is_train_name
 from roarbench.datasets.table_columns import GROUP_WORDS, describe_group
 from roarbench.datasets.user_images import UserImages
@@ -29,7 +29,7 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
     stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in paths}
     train, test = ([path for path in paths if is_split(stems[path])] for is_split in (is_train_name, is_test_name))
     if train and test and len(train) + len(test) >= _NEARLY_ALL * len(paths):
-        seen = f"warning: names of files give splits, such as {list_some([repr(train[0]), repr(test[0])])}"
+        seen = f"warning: names of files give splits, such as {list_quoted([train[0], test[0]])}"
         yield f"{seen}, but test images are drawn at random; move the files into folders 'train' and 'test'"
     found = [match for path in paths if (match := _NUMBERED_GROUP.search(path))]
     groups = [f"{match.string[: match.start()].rpartition('/')[0]}/{match[0]}" for match in found]
@@ -56,12 +56,12 @@ def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
         text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace"))
         pattern = r'(\d+)?[ \t",:[]*(?<!\w){}(?!\w)[ \t",:]*(\d+)?'  # its number may stand before or behind a class
         entries = {name: [*re.finditer(pattern.format(re.escape(name)), text)] for name in classes}
-        lacking = [repr(name) for name, found in entries.items() if not found]
+        lacking = [name for name, found in entries.items() if not found]
         places = [(int(found[0][1] or found[0][2] or 0), found[0].start()) for found in entries.values() if found]
         if any(len(found) > 1 for found in entries.values()):
             continue  # a file of images
         if 0 < len(lacking) < len(classes) / 2:
-            yield f"'{file.name}' lists the classes without {list_some(lacking)}; if they are none, leave them out"
+            yield f"'{file.name}' lists the classes without {list_quoted(lacking)}; if they are none, leave them out"
         elif places != sorted(places) and not lacking:
             seen = f"'{file.name}' lists the classes in another order than that of their names, which roarbench uses"
             yield f"{seen}; a network trained in that order needs labels that are numbers, and classes = {len(classes)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted
 from roarbench.datasets import label_files
 from roarbench.datasets.image_folders import (
     find_split_pairs,
@@ -112,7 +112,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
             if names_files:
                 remedy = "write the names of the files, with their folders if folders have files of the same names"
-            row = list_some([repr(value) for value in table.rows[0]])
+            row = list_quoted(table.rows[0])
             seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
             problems.append(f"{seen} (names are case-sensitive); {remedy}")
         elif not columns[pattern] and (seen := _describe_labels_of_folders(table, folders)):
@@ -174,7 +174,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
         return None
     train, test = (by_name[name] for name in pairs[0])
     others = [name for name in by_name if name not in pairs[0] and any(name in pair for pair in pairs)]
-    more = f"; not used: {list_some([repr(by_name[name]) for name in others])}" if others else ""
+    more = f"; not used: {list_quoted([by_name[name] for name in others])}" if others else ""
     return SplitLists((train, test), f"splits: the lists '{train}' and '{test}'{more}")
 
 
@@ -240,7 +240,7 @@ def _describe_unclear_splits(table: LabelTable) -> str:
     found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
     if not 1 < len(found) < len(table.rows) or _find_split_column(table)[1]:
         return ""
-    seen = f"column '{split}' of {table.path.name} has the values {list_some([repr(value) for value in found])}"
+    seen = f"column '{split}' of {table.path.name} has the values {list_quoted(found)}"
     return f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
 
 

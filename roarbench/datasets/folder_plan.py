@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import fold_name, list_some
+from roarbench.common.text import fold_name, list_quoted, list_some
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.image_folders import (
     find_split_pairs,
@@ -112,12 +112,12 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     if plan.train:
         return _find_depth(tree, plan, _join(base, plan.train))
     if plan.unlabelled:
-        listed = list_some([f"'{name}'" for name in names])
+        listed = list_quoted(names)
         return replace(plan, problem=f"the folders {listed} are named like splits and hold no class folders")
     inner_pairs = {name: find_split_pairs(tree.list_folders(_join(base, name))) for name in names}
     if holding := [name for name, pairs in inner_pairs.items() if pairs]:
         train, test = inner_pairs[holding[0]][0]
-        listed = list_some([f"'{name}'" for name in holding])
+        listed = list_quoted(holding)
         seen = f"{root / base}: {listed} each hold the folders '{train}' and '{test}'"
         remedy = f'write train = "*/{train}" and test = "*/{test}" if {listed} are classes'
         if len(holding) == 1:
@@ -165,8 +165,8 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
 
 def _describe_unused(names: Sequence[str], *used: str) -> list[str]:
     """Return a line about the folders beside the splits whose images are not used."""
-    others = [f"'{name}'" for name in names if name not in used]
-    return [f"not used: the images in {list_some(others)}"] if others else []
+    others = [name for name in names if name not in used]
+    return [f"not used: the images in {list_quoted(others)}"] if others else []
 
 
 def _have_common_folders(tree: _Tree, first: str, second: str) -> bool:
@@ -178,7 +178,7 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
     """Find the level of the class folders below a folder, and say if another level could be meant."""
     tops = tree.list_folders(inside)
     below = {name: tree.list_folders(_join(inside, name)) for name in tops}
-    listed = list_some([repr(name) for name in sorted(tops)])
+    listed = list_quoted(sorted(tops))
     if len(tops) < 2:
         where = f" in '{inside}'" if inside else ""
         return replace(plan, problem=f"only the folder {listed}{where} holds images" if tops else NO_CLASSES)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import fold_name, format_count, list_some
+from roarbench.common.text import fold_name, format_count, list_quoted, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH, DatasetRecord
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns, find_names_in_list, read_image_labels
@@ -50,7 +50,7 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     notes.append(_describe_unused_splits(record, every_path, known))
     paths = image_folders.list_image_paths(folder) if record.left_out else ()
     if unmatched := {*record.left_out} - {*select_matching(record.left_out, paths)}:
-        listed = list_some([*map(repr, sorted(unmatched))])
+        listed = list_quoted(sorted(unmatched))
         notes.append(f"warning: leave_out: no image or folder of images is named {listed} (case counts)")
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
@@ -60,7 +60,7 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     tested = set(test.class_of.values())
     if not record.numbered and (lacking := [name for name in classes if name not in tested]):
         noun = "class" if len(lacking) == 1 else "classes"
-        notes.append(f"without a test image: the {noun} {list_some([repr(name) for name in lacking])}")
+        notes.append(f"without a test image: the {noun} {list_quoted(lacking)}")
     numbers = {name: int(name) if record.numbered else number for number, name in enumerate(classes)}
     splits = {split: _sort_by_class(contents[name].class_of, numbers) for split, name in record.split_names.items()}
     return LabelledImages(classes, splits, list(filter(None, notes)))
@@ -74,7 +74,7 @@ def _read_split(
     if record.split_column and known:
         paths = [path for path in every_path if known.splits.get(path) == name]
         if not paths:
-            values = list_some([f"'{value}'" for value in sorted(set(known.splits.values()))], 8)
+            values = list_quoted(sorted(set(known.splits.values())), 8)
             raise DataError(f"no image has the value '{name}' in column '{record.split_column}'; it has {values}")
     elif (folder / name).is_file():
         # a list of the images with labels may name `cat_1`, although masks of this name lie in other folders
@@ -203,7 +203,7 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
     if unexpected := sorted(test_names - names):
         seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
         alike = [name for name in sorted(names) if fold_name(name) == fold_name(unexpected[0])]
-        remedy = f"give it training images, or leave out {list_some([repr(name) for name in unexpected])}"
+        remedy = f"give it training images, or leave out {list_quoted(unexpected)}"
         if alike:
             remedy = f"'{alike[0]}' differs in case, spaces or the form of accents: rename one of them"
         raise DataError(f"{seen}; {remedy}")

@@ -19,7 +19,7 @@ from PIL import Image
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import format_count, list_quoted, list_some
 from roarbench.datasets import doubtful_features, image_folders, parquet_files, table_columns, tabular
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
@@ -112,7 +112,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
     table = tabular.read_table(path)
     if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table.column_names):
-        listed = list_some([f"'{name}'" for name in table.column_names])
+        listed = list_quoted(table.column_names)
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     _refuse_images_in_table(table, path)
     tabular.refuse_points_of_thousands(table, path)
@@ -126,8 +126,8 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         warn(f"warning: {path.name}: {line}")
     usual_columns = table_columns.list_usual_label_columns(table)
     numbered = [*filter(table_columns.NUMBERED_LABEL_NAME.fullmatch, table.column_names)]
-    if others := [f"'{name}'" for name in table.column_names if name in (*usual_columns, *numbered) and name != label]:
-        seen = f"column '{label}' has the classes, but {list_some(others)} could have them by name"
+    if others := [name for name in table.column_names if name in (*usual_columns, *numbered) and name != label]:
+        seen = f"column '{label}' has the classes, but {list_quoted(others)} could have them by name"
         warn(f"warning: {path.name}: {seen}; rename the column of classes to 'label', and leave out copies of it")
     if not usual_columns:
         seen = "no column has a usual name of a class column; the only column of text, or else the last, is taken"
@@ -267,12 +267,12 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
                 raise DataError(f"{folder}: {seen}; remove these rows")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    if unused := [f"'{name}'" for name in files if name not in (train, test)]:
-        warn(f"not used: the images of {list_some(unused)}")
+    if unused := [name for name in files if name not in (train, test)]:
+        warn(f"not used: the images of {list_quoted(unused)}")
     paths = [file.relative_to(folder).with_suffix("").as_posix() for file in files[train]]
     names = dict.fromkeys(_SHARD_DIGITS.sub("", path) for path in paths)
     if len(names) > 1:
-        seen = f"the files {list_some([repr(name) for name in names])} are taken for one split"
+        seen = f"the files {list_quoted(names)} are taken for one split"
         remedy = "if they are splits, name them 'train' and 'test'; if they are configurations, name the folder of one"
         warn(f"warning: {seen}{'' if pairs else ', from which test images are drawn'}; {remedy}")
     # if a split is missing, a share of the images of the only split is drawn for testing

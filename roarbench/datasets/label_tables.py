@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted
 from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix
 
 CSV_SUFFIXES, JSON_SUFFIXES = (".csv", ".tsv"), (".jsonl", ".ndjson")
@@ -173,4 +173,4 @@ def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], 
 
 
 def describe_columns(table: LabelTable) -> str:
-    return f"{table.path.name} has the columns {list_some([repr(name) for name in table.columns])}"
+    return f"{table.path.name} has the columns {list_quoted(table.columns)}"

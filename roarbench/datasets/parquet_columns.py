@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted
 from roarbench.datasets import parquet_files, table_columns, tabular
 from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_column_name
 
@@ -127,9 +127,9 @@ def describe_other_columns(train: list[Path], test: list[Path], label: str) -> I
     """
     names = [field.name for field in parquet_files.read_schema(train[0]) if parquet_files.has_class_type(field.type)]
     others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
-    unused = [repr(name) for name in others if name != label]
+    unused = [name for name in others if name != label]
     if unused or label not in table_columns.LABEL_COLUMN_NAMES:
-        yield f"classes: column '{label}'{'; not used: ' if unused else ''}{list_some(unused)}"
+        yield f"classes: column '{label}'{'; not used: ' if unused else ''}{list_quoted(unused)}"
     for name in filter(label.__ne__, names):
         is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
         is_split = not test and simplify_column_name(name) in SPLIT_NAMES
@@ -138,7 +138,7 @@ def describe_other_columns(train: list[Path], test: list[Path], label: str) -> I
         cells = _read_texts(train, name)
         seen = table_columns.describe_group(name, cells, _read_texts(test, name), "image")
         if seen and is_split:
-            seen = f"column '{name}' has the values {list_some([repr(value) for value in sorted({*cells})])}"
+            seen = f"column '{name}' has the values {list_quoted(sorted({*cells}))}"
             seen += ", but test images are drawn at random; write the rows of each split to a file of its own"
         if seen:
             yield f"warning: {seen}"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted, list_some
 from roarbench.datasets.parquet_files import has_text_type, read_column, read_schema
 
 _LARGEST = 2**53  # larger floats are not exact, and larger unsigned numbers do not fit into int64
@@ -105,7 +105,7 @@ def unify_labels(
         _refuse_names_beside_network_outputs(parts, source, outputs)
     used = {split: {name for part in by_split[split] for name in _list_used_names(part)} for split in Split}
     if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
-        trained = list_some([f"'{name}'" for name in sorted(used[Split.TRAIN])])
+        trained = list_quoted(sorted(used[Split.TRAIN]))
         seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
         raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")
     classes = (*classes, *sorted(used[Split.TRAIN] - {*classes}))

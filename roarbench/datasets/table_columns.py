@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import fit_on_one_line, fold_name, format_percent_number, list_some
+from roarbench.common.text import fit_on_one_line, fold_name, format_percent_number, list_quoted, list_some
 from roarbench.datasets import tabular
 from roarbench.datasets.image_folders import find_split_values
 from roarbench.datasets.parquet_files import has_text_type
@@ -262,15 +262,15 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     alike = defaultdict[Any, list[str]](list)
     for name in dict.fromkeys(names):
         folded = re.sub(r"(?<=[a-z])[ _-]+(?=[a-z])", " ", fold_name(name)).removesuffix(".")
-        alike[next(iter(tabular.parse_numbers([folded])), folded)].append(f"'{name}'")
+        alike[next(iter(tabular.parse_numbers([folded])), folded)].append(name)
     for group in alike.values():
         if len(group) > 1:
-            yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
+            yield f"warning: {list_quoted(group)} are separate classes; if they are one class, {remedy}"
     numbers = sorted((key for key in alike if not isinstance(key, str)), key=abs)
     nines = numbers[-1:] if len(numbers) > 1 and 2 * abs(numbers[-2]) <= abs(numbers[-1]) in _NINES else []
     for key in alike:
         if key in nines or key == -1 and 0 in alike or isinstance(key, str) and _EMPTY_CLASS.fullmatch(key):
-            yield f"warning: {alike[key][0]} is a class; if it marks missing labels or other classes, leave it out"
+            yield f"warning: '{alike[key][0]}' is a class; if it marks missing labels or other classes, leave it out"
 
 
 def describe_classes(table: pa.Table, label: str) -> Iterator[str]:

@@ -142,7 +142,7 @@ def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names
         if len(train) > 1 and len(test) and names:
             remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         elif len(train) > 1 and len(test):
-            lacking = list_some([f"{number}" for number in np.setdiff1d(np.arange(classes), train)])
+            lacking = list_some(np.setdiff1d(np.arange(classes), train).tolist())
             remedy += f"; without a training image: {lacking}; number the classes from 0 without gaps"
             remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
         raise DataError(f"{record.folder}: {seen}; {remedy}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_some
+from roarbench.common.text import list_quoted, list_some
 
 _SAVE = "save images as PNG in a folder per class"
 _ARRAYS = f"in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md), or {_SAVE}"
@@ -86,8 +86,8 @@ def describe_unread_archives(folder: Path) -> Iterator[str]:
     """Yield a warning about archives in a folder of images, except those that are named like an unpacked folder."""
     unpacked = {folder.name.lower(), *(path.name.lower() for path in folder.iterdir() if path.is_dir())}
     archives = (path.name for path in sorted(folder.iterdir()) if re.fullmatch(_ARCHIVE, path.name.lower()))
-    if packed := [repr(name) for name in archives if name.lower().partition(".")[0] not in unpacked]:
-        yield f"warning: archives are not read: {list_some(packed)}; unpack those that hold images of the data set"
+    if packed := [name for name in archives if name.lower().partition(".")[0] not in unpacked]:
+        yield f"warning: archives are not read: {list_quoted(packed)}; unpack those that hold images of the data set"
 
 
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
-from roarbench.common.text import describe_error, format_count, list_some
+from roarbench.common.text import describe_error, format_count, list_quoted, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm_and_check_network
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
@@ -273,7 +273,7 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
         if state.keys() != value.keys() or not all(torch.equal(state[name], value[name]) for name in state)
     ]
     if different:
-        seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
+        seen = f"{path} contains different weights under {list_quoted((key, *different))}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(state, _select_normalisation(loaded))
 
