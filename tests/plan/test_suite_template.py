@@ -115,7 +115,7 @@ def make_text_writer(text):
         (
             "photos",
             write_texts_named_like_pictures,
-            r"4 of 4 images of photos cannot be decoded completely: .* and 1 more \(4 unreadable\); repair or remove them",
+            r"4 of 4 images of photos cannot be decoded completely: .* and 1 more \(4 unreadable\); repair or",
         ),
         (
             "a.csv",
