@@ -35,9 +35,9 @@ _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)
 # columns of people and things that have several rows or images
 GROUP_WORDS = (
     "patient|subject|person|participant|volunteer|donor|speaker|writer|user|customer|household|animal|specimen|lesion"
-    "|video|recording|session|slide|case|group"
+    "|video|recording|session|slide|case|group|sequence|seq|burst|clip|study|scan|camera|location"
 )
-GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|nr|no|name|number))?", re.I)
+GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|uid|nr|no|name|number))?", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
@@ -251,7 +251,8 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
     if test or not 1 < len(values) < len(train):
         return ""
     seen = f"{source} {len(values):,} values in {len(train):,} {noun}s, which are drawn for testing one by one"
-    return f"{seen}, so both splits have {noun}s of one {name}; keep one {noun} of each, or expect too high accuracies"
+    remedy = "keep one row of each" if noun == "row" else "name splits, train and test, that keep them together"
+    return f"{seen}, so both splits have {noun}s of one {name}; {remedy}, or expect too high accuracies"
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:

@@ -390,6 +390,15 @@ def write_flat_images(folder, table):
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]}",
             "warning: label files: column 'patient_id' has 5 values in 20 images, which are drawn for",
         ),
+        *(
+            (
+                f"file,{place},label",
+                lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]}",
+                f"warning: label files: column '{place}' has 5 values in 20 images, which are drawn for testing one by "
+                f"one, so both splits have images of one {place}; name splits, train and test, that keep them together",
+            )
+            for place in ("camera", "location", "seq_id", "StudyUID")
+        ),
         (
             "file,label,fold",
             lambda n: f"{n}.png,{'ab'[n % 2]},{n % 3}",
