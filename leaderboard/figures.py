@@ -4,12 +4,7 @@ import io
 import warnings
 from typing import NamedTuple
 
-from leaderboard.board_contents import (
-    Axis,
-    make_gain_axis,
-    make_linear_axis,
-    make_pass_axis,
-)
+from leaderboard.board_contents import Axis, make_gain_axis, make_linear_axis, make_pass_axis
 from leaderboard.combined_board import CombinedBoard
 from roarbench.common.text import capitalize, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import (
@@ -40,6 +35,7 @@ class EstimatorCurves(NamedTuple):
     axis: Axis
     signed: bool  # whether values have signs, as gains do
     description: str  # for readers who cannot see the figure
+    has_random: bool  # whether the first curve is Random's, which is dashed (curves.svg)
     legend: str  # sentence that names the controls' curves; empty without controls
 
 
@@ -73,6 +69,7 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
         make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,
         f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
+        RANDOM in controls,
         f"Grey: {legend}." if legend else "",
     )
 
