@@ -1,8 +1,4 @@
-"""Write the headline of a board from its verdicts, whose p values are adjusted for testing all rows.
-
-A row without a significant difference may still be better than a control, so headlines count the rows that are *shown*
-to be better.
-"""
+"""Write the headline of a board, which counts the rows that are *shown* to be better: verdicts are adjusted."""
 
 from collections.abc import Sequence
 
@@ -16,15 +12,10 @@ BLURRED = "random-blurred"
 
 
 def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, one_network: bool = False) -> str:
-    """Describe how many estimators are shown to beat every control.
+    """Describe how many estimators are shown to beat every control; a sentence names the added rows that do.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
     suite. It names the protocol if another one has the opposite order.
-
-    Args:
-        rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
-        protocol: The board's protocol.
-        one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
     estimators = _select_own_estimators(rows)
@@ -45,10 +36,7 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
 
 
 def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
-    """Add a sentence on missing runs, such as `6 of 99 runs are missing`, to a headline, because its counts may change.
-
-    An empty headline stays empty.
-    """
+    """Add missing runs, such as `6 of 99 runs are missing`, to a headline unless it is empty: its counts may change."""
     return f"{headline} Unfinished: {unfinished_text}." if headline and unfinished_text else headline
 
 
@@ -57,13 +45,9 @@ def write_combined_headline(
 ) -> str:
     """Count the estimators that are shown to explain their network, and to beat Random under ROAR.
 
-    If `random-blurred` beats Random under ROAR, the sentence says so. The result is empty if a row lacks its verdict.
-
-    Args:
-        network: The rows under own-network gain. Rows that were added to the suite are not counted.
-        roar: The rows under ROAR, possibly fewer.
-        included_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
-            levels. Rows without a result at one of these levels are not counted.
+    The result is empty if a row lacks its verdict; rows that were added to the suite are not counted. If ROAR has
+    results at only some levels, `included_levels_text` names them, such as `at 90 %`, and rows without a result at one
+    of them are not counted.
     """
     explained = _count_explaining_rows(network)
     retrained = [row for row in _select_own_estimators(roar) if row.value.value is not None or not included_levels_text]
@@ -82,10 +66,7 @@ def write_combined_headline(
 
 
 def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> str:
-    """Describe how many estimators are shown to explain their network, and the order of removal.
-
-    Rows that were added to the suite are not counted. The result is empty if a verdict is missing.
-    """
+    """Describe how many of the suite's estimators are shown to explain their network; empty if a verdict is missing."""
     explained = _count_explaining_rows(rows)
     return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)."
 

@@ -36,8 +36,7 @@ class Site:
     """The links between the pages of some suites, and functions that make the `files` that the pages show or offer.
 
     On an exported site, links lead to the files of the `known` pages; the first page is the index. In the running app
-    (`live`), links are queries, which may choose any pair of rows; pictures are inlined, and other files
-    have buttons for the download.
+    (`live`), links are queries, which may choose any pair of rows; pictures are inlined, and other files have buttons.
     """
 
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:

@@ -1,8 +1,4 @@
-"""Make pictures of about 24 test images, of their maps, and of the images after removal.
-
-The pictures are made from the images and rankings of a store. A store without images or rankings may have a file with
-finished pictures instead.
-"""
+"""Make pictures of about 24 test images, of their maps, and of the images after removal, or read finished pictures."""
 
 import io
 import json

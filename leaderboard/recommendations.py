@@ -34,10 +34,7 @@ def recommend_rows(
 ) -> Advice | None:
     """Return the rows among which to choose; None if rows lack verdicts, or if no explaining row has a known cost.
 
-    Args:
-        own_network: The board of own-network gain.
-        roar: The board of ROAR; None if the suite lacks it.
-        lerf: The board of own-network gain in LeRF order; None if the suite lacks it.
+    The boards are those of own-network gain, of ROAR, and of own-network gain in LeRF order.
     """
     rows, (retrained, kept) = own_network.started_rows, (board.started_rows if board else {} for board in (roar, lerf))
     kinds = {row.colour_class for row in rows.values()}

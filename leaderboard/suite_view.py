@@ -33,8 +33,7 @@ Views = Mapping[str, "SuiteView"]  # from a suite's slug to the suite, in the or
 class SuiteView:
     """A suite of a store; its boards, tables and pictures are computed at first use.
 
-    `beside` has all suites of the store, including this suite. `store` is needed only by pages about the state of
-    runs.
+    `beside` has all suites of the store, including this suite. Only pages about the state of runs need `store`.
     """
 
     results: SuiteResults
@@ -138,7 +137,6 @@ class SuiteView:
 
     @property
     def suites_on_same_images_and_network(self) -> list["SuiteView"]:
-        """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
         other_views = (view for view in self.beside if view is not self)
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
@@ -164,11 +162,7 @@ class SuiteView:
 
 
 def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
-    """Sort suites for a page: images before tables, then suites that lead with both questions.
-
-    Suites that agree in both are sorted by image size, then by their number of rows that were not added, the largest
-    first.
-    """
+    """Sort suites: images before tables, then suites that lead with both questions, larger images, and more rows."""
     records = {view: view.results.suite.dataset_record for view in views}
     return sorted(
         records,

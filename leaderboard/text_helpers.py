@@ -32,11 +32,7 @@ def format_day(moment: datetime) -> str:
 
 
 def make_slug(suite_results: SuiteResults) -> str:
-    """Return the name of a suite and its version for addresses and file names.
-
-    Examples are `quick-v1`, `quick-v1-small-40` for a reduced data set, and `quick-v1-data-1a2b3c4d` for images or
-    explained networks that are not the suite's own.
-    """
+    """Return a suite's name for addresses and files: `quick-v1`, `quick-v1-small-40`, `quick-v1-data-1a2b3c4d`."""
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
     options = "".join(f"-{word.strip('-')}" for word in suite_results.options)
     whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{options}"

@@ -14,10 +14,7 @@ from leaderboard.pictures import Pictures
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.catalogue import (
-    describe_control_use_of_network,
-    find_estimator_or_placeholder,
-)
+from roarbench.estimators.catalogue import describe_control_use_of_network, find_estimator_or_placeholder
 from roarbench.estimators.ids import TRUSTED
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 
@@ -96,10 +93,9 @@ def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Es
 
 
 def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str) -> list[tuple[Any, ...]]:
-    """Add an estimator's sheets to the site; return suite, arguments of `parts.pictures` and a link for each data set.
+    """Add an estimator's sheets; return suite, arguments of the macro `pictures` and a link for each data set.
 
-    If several suites have the same images, the pictures come from the suite with pictures of the most rows, so that
-    most estimators have pictures of the same images.
+    If several suites have the same images, the pictures come from the suite with pictures of the most rows.
     """
     by_images = dict[str, tuple[SuiteView, Pictures]]()
     for view in views:

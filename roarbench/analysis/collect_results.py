@@ -1,8 +1,4 @@
-"""Collect the stored results of a suite, of one version or of all; drop submissions that were not run.
-
-By default, results on the suite's own images and with its own explained networks are collected. This module does not
-import torch.
-"""
+"""Collect the stored results of a suite, of one version or of all; drop submissions that were not run. No torch."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

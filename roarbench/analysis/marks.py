@@ -39,9 +39,7 @@ class Mark(NamedTuple):
 def do_marks_apply_to(protocol: Protocol) -> bool:
     """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
-    Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
-    still bring a gain (docs/protocols.md), but its size under ROAR says nothing about its size under this protocol.
-    Nor do marks say anything about own-network gain, which is 0 for every map that ignores the network.
+    They do not where networks were never trained on an image's own mask, nor to own-network gain.
     """
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.SIBLINGS)
 

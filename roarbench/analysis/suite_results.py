@@ -133,8 +133,7 @@ class SuiteResults:
     def find_passes(self, name: str) -> tuple[float, float] | None:
         """Return the forward and backward passes per image of a row's maps; None if unknown.
 
-        The passes of an estimator of the table are declared (tests compare them with a count), those of a submission
-        were counted in its sandbox. Those of Score-CAM depend on the network's channels and are unknown.
+        Those of an estimator of the table are declared, those of a submission were counted in its sandbox.
         """
         row = find_estimator_or_placeholder(name)
         if row.submitted:
@@ -245,9 +244,8 @@ class SuiteResults:
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
         """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.
 
-        The same training run on two machines gives slightly different networks and rankings. Rows without a recorded
-        checksum of their explained weights are consistent only if most results lack this checksum. The two curves of a
-        derived protocol may come from rankings of two machines if both explain the same networks.
+        Rows without a recorded checksum of their explained weights are consistent only if most results lack it. The two
+        curves of a derived protocol may come from rankings of two machines if both explain the same networks.
         """
         return self.check_rows(protocol, unit, fill).inconsistent
 
@@ -340,8 +338,7 @@ class SuiteResults:
     def at_chance_warning(self) -> str:
         """Return a sentence saying that the networks are at chance, or an empty string if they are above chance.
 
-        At chance, no number of a board has a meaning. The test uses the networks of the headline protocol, and treats
-        their mean accuracy on untouched images as the accuracy of one network.
+        The test treats the mean accuracy of the headline protocol's networks as the accuracy of one network.
         """
         untouched = self._untouched_results_of_headline_protocol
         return describe_networks_at_chance(untouched, self.chance, self.chance_text)

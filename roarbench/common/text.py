@@ -59,11 +59,11 @@ def format_passes(passes: float) -> str:
     return f"{passes:,.1f}" if passes >= 0.05 else "less than 0.1"
 
 
-def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
+def format_rank(interval: tuple[int, int | None, int | None, bool] | None) -> str:
     """Format a rank interval, such as `2-4`; the rank of a row that was added to the suite is in brackets."""
     if interval is None:
         return MISSING
-    position, low, high, _, added = interval
+    position, low, high, added = interval
     words = str(position if low is None else low) if low == high else f"{low}-{high}"
     return f"({words})" if added else words
 

@@ -207,10 +207,7 @@ def _list_image_and_network_options(results: "SuiteResults") -> Options:
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:
-    """Return the options of each `run` command that repeats the results of a protocol.
-
-    There is a command for each way to run submissions: in the sandbox or trusted, on the CPU or a GPU.
-    """
+    """Return the options of each `run` that repeats a protocol's results: one for each way to run submissions."""
     suite, kind = results.suite, (protocol.order, protocol.retrain)
     done = [at for at in results.results if at.cell.estimator != CLEAN and (at.cell.order, at.cell.retrain) == kind]
     run = {point.cell.estimator for point in done}

@@ -327,11 +327,7 @@ def describe_unfinished_results(results: SuiteResults) -> str:
 
 
 def format_claims(results: SuiteResults | None) -> str:
-    """Format all claims for a terminal, each with a line for the paper's numbers and, if given, one for a suite's.
-
-    The title names the main limits of the suite's results: one explained network, or networks at chance. Findings on
-    unfinished results have the sign ‡.
-    """
+    """Format all claims for a terminal, each with a line for the paper's numbers and, if given, one for a suite's."""
     lines, names, unfinished = list[str](), {"published": "published"}, ""
     if results:
         unfinished = describe_unfinished_results(results)

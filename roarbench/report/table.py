@@ -84,12 +84,10 @@ class SuiteTable:
     def list_beaten_control_groups(self, row: Row) -> tuple[str, ...]:
         """Return which of `CONTROLS` and `UNTRAINED` a row beats; empty for controls.
 
-        The result is not empty only under DiffROAR and under protocols with two masks per image.
-
-        A row beats `CONTROLS` if it is significantly better than Random and than each control off 0
-        (`is_control_off_zero`), and if no control whose gain should be 0 has a larger gain. It is compared with its
-        untrained twin only if it beats the controls. Both results are necessary conditions and imply no ranking: an
-        uninformative map can pass such tests (Binder et al. 2022).
+        Under DiffROAR and under protocols with two masks per image, a row beats `CONTROLS` if it is significantly
+        better than Random and than each control off 0 (`is_control_off_zero`), and if no control whose gain should be 0
+        has a larger gain. Both results are necessary conditions: an uninformative map can pass such tests (Binder et
+        al. 2022).
         """
         protocol = self.board.protocol
         if not protocol.random_is_zero or protocol.scores_all_network_pairs:

@@ -27,11 +27,7 @@ _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 
 
 def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]:
-    """Return the short notes below a table, one per line.
-
-    The notes define the gain, state the scope of the intervals, list doubts about the whole table and rows without a
-    rank, and name the `source` of all other notes.
-    """
+    """Return the short notes below a table, one per line; the last names the `source` of all other notes."""
     board = table.board
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:

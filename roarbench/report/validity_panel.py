@@ -1,7 +1,6 @@
-"""Check each estimator for known criticisms of ROAR, and format the panel of `roarbench diagnose`.
+"""Check each estimator for known criticisms of ROAR: the panel of `roarbench diagnose` (docs/validity.md).
 
-For a suite without ROAR, the panel checks the headline protocol. docs/validity.md explains the numbers and marks. A
-missing value is a dash.
+For a suite without ROAR, the panel checks the headline protocol.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,10 +65,7 @@ def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> A
 
 
 def format_text(judges: SuiteJudges, width: int) -> Group:
-    """Format the panel for a terminal of this width, in characters; no cell is cropped.
-
-    The panel checks gains and order under the main protocol and unit of the judges.
-    """
+    """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     sections, doubts = list_sections(judges), list_lines_below_panel(judges)
     protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
     called = choose_row_names(judges.suite_results.suite.estimators)

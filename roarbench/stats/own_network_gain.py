@@ -4,11 +4,11 @@ Each of R networks is scored with the removal masks of every network's map; the 
 networks in this two-way layout. `docs/statistics.md` has the formulas, the verdicts and the error rates.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
@@ -69,18 +69,32 @@ class OwnNetworkTest(NamedTuple):
     search: SearchComparison | None = None  # None for a search, and in a table without searches
 
 
+@dataclass(frozen=True, eq=False)
+class GainsPerLevel:
+    """Mean gains of all rows of a table at each level, computed when the first is asked for."""
+
+    rows: tuple[str, ...]
+    sums: NDArray[np.int16]  # (rows, levels, networks, images), of `_sum_interactions`
+
+    @cached_property
+    def measured(self) -> Quantities:
+        """Return the gains by row and number of the level."""
+        rows, levels, *shape = self.sums.shape
+        return _measure(list(product(self.rows, range(levels))), self.sums.reshape(rows * levels, *shape), 1)
+
+
 class OwnNetworkGain(NamedTuple):
     """Own-network gain of one estimator, in points of unchanged predictions; positive is better for both orders."""
 
     estimator: str
     gain: Contrast  # mean over levels, pairs of networks and images
-    measure_levels: Callable[[], Quantities]  # mean gains of all rows by row and number of the level
+    per_level: GainsPerLevel  # of all rows
     kept: NDArray[np.bool_]  # (maps, networks, levels, images): unchanged predictions
 
     @property
     def levels(self) -> tuple[Contrast, ...]:
         """Return the mean gain per level."""
-        return tuple(self.measure_levels()[self.estimator, level] for level in range(self.kept.shape[2]))
+        return tuple(self.per_level.measured[self.estimator, level] for level in range(self.kept.shape[2]))
 
     @property
     def own_shares(self) -> list[float]:
@@ -123,14 +137,9 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
     if not unchanged:
         return {}
     sums = np.array([_sum_interactions(bits, order) for bits in unchanged.values()])
-    rows, levels, *shape = sums.shape
-    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), levels)
-
-    @cache  # few tables show gains at single levels
-    def measure_levels() -> Quantities:
-        return _measure(list(product(unchanged, range(levels))), sums.reshape(rows * levels, *shape), 1)
-
-    return {name: OwnNetworkGain(name, gains[name], measure_levels, bits) for name, bits in unchanged.items()}
+    gains = _measure(unchanged, sums.sum(1, dtype=np.int16), sums.shape[1])
+    per_level = GainsPerLevel((*unchanged,), sums)
+    return {name: OwnNetworkGain(name, gains[name], per_level, bits) for name, bits in unchanged.items()}
 
 
 def predict_replicated_gain(gain: Contrast) -> Contrast:

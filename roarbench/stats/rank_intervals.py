@@ -1,4 +1,4 @@
-"""Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
+"""Compute rank intervals from all pairwise differences."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -75,8 +75,6 @@ class RankInterval(NamedTuple):
     place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
     low: int | None = None  # low, high: best and worst rank consistent with the data; None without intervals
     high: int | None = None
-    # the row's tie groups, numbered from 1 at the top; empty without intervals
-    groups: tuple[int, ...] = ()
     added: bool = False  # whether the row was added to the suite; its rank is in brackets and changes no other rank
 
 
@@ -95,20 +93,13 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     """
     gains, own = pairs.values, ~np.isin(np.arange(len(pairs.values)), list(added))
     apart = find_significant_pairs(pairs, own)
-    if added:
-        apart |= find_significant_pairs(pairs, ~own)
     for index in added:
-        significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
-        apart[index, own] = apart[own, index] = significant[index, own]
-    groups, differences = find_maximal_tie_groups(gains, apart), gains[:, None] - gains[None, :]
+        apart[index] = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))[index]
+    differences = gains[:, None] - gains[None, :]
     better, worse = ((own & apart & side).sum(1) for side in (differences < 0, differences > 0))
     ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
-        rank._replace(
-            low=1 + int(better[index]),
-            high=int(ranks[index] - worse[index]),
-            groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
-        )
+        rank._replace(low=1 + int(better[index]), high=int(ranks[index] - worse[index]))
         for index, rank in enumerate(rank_by_gain(gains, added))
     ]
 
@@ -188,17 +179,3 @@ def _list_deciding_parts(freedoms: tuple[float, ...]) -> list[tuple[Floats, Floa
     order = (-weights).argsort(kind="stable")
     parts = np.split(order, np.cumsum(weights[order]).searchsorted(_DECIDING_WEIGHTS))
     return [(factors[:, nodes], weights[nodes]) for nodes in parts]
-
-
-def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """Return the maximal sets of estimators without a significant difference (Piepho 2004), best set first.
-
-    Every estimator is in at least one set.
-    """
-    groups: set[frozenset[int]] = set()
-    for new in range(len(gains)):
-        tied = frozenset(np.flatnonzero(~apart[new]).tolist())
-        joined = {(group & tied) | {new} for group in (*groups, frozenset[int]())}
-        largest = {group for group in joined if not any(group < other for other in joined)}
-        groups = {group for group in groups if not group <= tied} | largest
-    return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))

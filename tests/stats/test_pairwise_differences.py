@@ -4,8 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import erf
 from scipy.stats import binomtest, norm, studentized_range
 from scipy.stats import t as student
@@ -17,7 +15,6 @@ from roarbench.stats.normal_mixtures import Spread, list_variance_factors
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_rank_intervals,
-    find_maximal_tie_groups,
     find_significant_pairs,
     rank_by_gain,
 )
@@ -43,15 +40,13 @@ def test_rank_intervals_match_manual_computation():
     found = compute_rank_intervals(Pairs.from_contrasts(make_contrasts([20.0, 0.0, 21.0, -20.0, 0.5])))
     places = [(one.place, one.low, one.high) for one in found]
     assert places == [(2, 1, 2), (4, 3, 4), (1, 1, 2), (5, 5, 5), (3, 3, 4)]
-    assert [one.groups for one in found] == [(1,), (2,), (1,), (3,), (2,)]
 
 
-def test_added_rows_are_ranked_alone_and_grouped_by_their_differences():
+def test_added_rows_are_ranked_alone():
     """The suite's rows have gains 0 and 10; of the added ones, 9.5 and 10.5 tie, and 30 differs from all rows."""
     pairs = Pairs.from_contrasts(make_contrasts([0.0, 10.0, 9.5, 30.0, 10.5]), added=(2, 3, 4))
     found = compute_rank_intervals(pairs, added=(2, 3, 4))
     assert [(one.place, one.low, one.high) for one in found] == [(2, 2, 2), (1, 1, 1), (2, 1, 2), (1, 1, 1), (1, 1, 2)]
-    assert [one.groups for one in found] == [(3,), (2,), (2,), (1,), (2,)]
     assert [one.added for one in found] == [False, False, True, True, True]
 
 
@@ -118,19 +113,6 @@ def test_significant_pairs_come_from_all_quadrature_nodes(seed):
 def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps():
     apart = find_significant_pairs(Pairs.from_contrasts(make_contrasts([1.0, 1.0, 2.0], np.ones((3, 3)))))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
-
-
-@given(st.integers(1, 7), st.integers(0, 10_000))
-def test_tie_groups_are_all_maximal_sets_without_significant_pair(size, seed):
-    generator = np.random.default_rng(seed)
-    apart = np.triu(generator.random((size, size)) < generator.random(), 1)
-    apart = apart | apart.T
-    sets = [frozenset(s) for count in range(1, size + 1) for s in combinations(range(size), count)]
-    tied = [s for s in sets if not any(apart[one, other] for one, other in combinations(s, 2))]
-    largest = {s for s in tied if not any(s < other for other in tied)}
-    groups = find_maximal_tie_groups(generator.normal(size=size), apart)
-    assert len(groups) == len(set(groups))
-    assert set(groups) == largest
 
 
 def make_gains(values):
