@@ -69,23 +69,20 @@ class ImageIndex:
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
         stem = _remove_suffix(name)
-        found = self._by_path.get(f"{folder}/{stem}" if folder else stem, [])
-        if not found or not folder and "/" not in stem:
-            # a whole path needs no search among the many images of the same stem
-            found = self._by_path.get(stem, []) if "/" in stem else []
+        found = self._by_path.get(f"{folder}/{stem}", []) if folder else []
+        if not found and "/" in stem:  # a whole path needs no search among the many images of the same stem
+            found = self._by_path.get(stem, [])
         if not found:
             candidates = self._by_stem.get(stem.rpartition("/")[2], [])
             found = [path for path in candidates if _is_same_end(_remove_suffix(path), stem)]
         if has_image_suffix(Path(name)):
             found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
-        if len(found) > 1 and folder:
-            found = [path for path in found if path.startswith(f"{folder}/")] or found
         if len(found) > 1:
-            beside = f"{folder}/{stem}" if folder else stem
-            found = [path for path in found if _remove_suffix(path) in (beside, stem)] or found
-        named = [split for split in _SPLITS if split.search(file)] if len(found) > 1 else []
-        if len(named) == 1:  # `trainval.csv` has two splits
-            found = [path for path in found if named[0].search(path.rpartition("/")[0])] or found
+            found = [path for path in found if path.startswith(f"{folder}/")] or found
+            found = [path for path in found if _remove_suffix(path) == stem] or found
+            named = [split for split in _SPLITS if split.search(file)]
+            if len(named) == 1:  # `trainval.csv` has two splits
+                found = [path for path in found if named[0].search(path.rpartition("/")[0])] or found
         return found
 
     def has(self, name: str) -> bool:

@@ -18,7 +18,6 @@ from roarbench.common.text import list_quoted, list_some
 _SAVE = "save images as PNG in a folder per class"
 _ARRAYS = f"in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md), or {_SAVE}"
 _ARCHIVE = r".*\.(tar|zip|7z|rar|tar\.\w+|tgz|tbz2?|txz|gz|bz2|xz|zst)"
-_UNPACK = "unpack it and name the folder that holds one folder per class"
 
 
 class _Kind(NamedTuple):
@@ -63,7 +62,7 @@ _KINDS = (
     ),
     _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
     _Kind(r".*\.(csv|tsv|txt|parquet)\.\w+", "a packed table", "unpack it and name the unpacked file"),
-    _Kind(_ARCHIVE, "an archive", _UNPACK),
+    _Kind(_ARCHIVE, "an archive", "unpack it and name the folder that holds one folder per class"),
 )
 # kinds that also describe the files beside them
 _TABLE_KINDS = (
@@ -128,7 +127,7 @@ def _find_kind(file: Path, kinds: Sequence[_Kind], beside: set[str]) -> _Kind | 
 
 def _describe_kind(kind: _Kind, file: Path) -> tuple[str, str]:
     """Return what a file is, and the remedy; WebDataset's tar archives have samples such as `000.jpg` and `000.cls`."""
-    if kind.remedy == _UNPACK and file.suffix.lower() == ".tar":
+    if file.suffix.lower() == ".tar":
         with suppress(OSError, tarfile.TarError, EOFError), tarfile.open(file) as archive:
             if any(member.name.endswith((".cls", ".json")) for member in islice(archive, 8)):
                 remedy = "unpack its samples into a folder per class, which their .cls or .json members name"

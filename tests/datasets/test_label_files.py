@@ -431,7 +431,7 @@ def write_flat_images(folder, table):
 )
 def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
     said = write_flat_images(tmp_path, "\n".join([header, *map(row, range(20))]))
-    assert words in said
+    assert words in said and "in neither split" not in said
     assert said.count("patient_id") == 2 * ("patient" in words)
     assert ("label files" in said) == ("label files" in words)
 

@@ -485,6 +485,11 @@ def test_unnamed_column_of_pandas_is_the_row_number(tmp_path):
     assert "columns left out, because their names are those of row numbers: ''" in said
 
 
+def test_name_of_the_first_column_may_begin_like_a_comment(tmp_path):
+    path = write_rows(tmp_path / "rows.csv", "#a,b,label", lambda n: f"{n % 13},{n % 7},{n % 2}")
+    assert infer(path)[0].channels == 2
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
