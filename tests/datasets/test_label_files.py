@@ -137,6 +137,16 @@ def test_images_with_several_labels_are_left_out(tmp_path, labels, several):
     assert sorted(found.labels.values()) == sorted(label for label in labels if label not in several)
 
 
+def test_one_hot_columns_name_the_class_if_nearly_every_row_has_a_single_1(tmp_path):
+    paths = [f"{number}.png" for number in range(10)]
+    rows = "".join(f"{number},{number % 2},{1 - number % 2}\n" for number in range(10))
+    found = read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths)
+    assert found.labels == {path: ("cat", "dog")[number % 2] for number, path in enumerate(paths)}
+    rows = "".join(f"{number},1,{number % 2}\n" for number in range(10))
+    with pytest.raises(DataError, match="none is clearly that of the labels"):
+        read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths)
+
+
 def write_labelled_pictures(folder, labels):
     """Write a picture and a row of labels.csv for each label."""
     (folder / "all").mkdir(parents=True)
