@@ -87,11 +87,11 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     for patterns in groups.values():
         first, column = tables[patterns[0]], columns[patterns[0]]
         try:
-            if plan := _make_plan(root, paths, patterns, first, column):
+            plan = _make_plan(root, paths, patterns, first, column)
+            if plan and _could_be_classes(plan.labels):
                 plans.append(plan)
                 continue
-            if plan := _make_split_plan(root, paths, patterns, first, column):
-                split_plans.append(plan)
+            split_plans += [plan] if plan else []
             names = [name for name in first.columns if not GROUP_NAME.fullmatch(name) and name != column]
             unknown = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
             if first.named and len(unknown) > (1 if plan else 0):
@@ -211,20 +211,27 @@ def _share_of_images(table: LabelTable, column: str, index: ImageIndex) -> float
 def _make_plan(
     root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
 ) -> LabelPlan | None:
+    """Return what files say of classes and splits, or of splits alone; None if they say nothing clear of either."""
     split, values = _find_split_column(table)
     label = label_files.find_label_column(table, path_column, split or _name_split_column(table))
-    if not label and not (table.named and label_files.find_one_hot_columns(table)):
-        return None
     # the columns of a table without names are found again by their order
     wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns(split=split)
-    content, wanted = _read_with_folder_if_needed(root, paths, patterns, wanted)
-    names = set(content.labels.values())
-    if not names or len(names) > 1 + len(content.labels) // 2:  # ids differ in every row
+    if label or table.named and label_files.find_one_hot_columns(table):
+        content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
+        if _could_be_classes(content.labels):
+            usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
+            return LabelPlan(tuple(patterns), columns, content, usual, values)
+    if not values:
         return None
-    if any(number % 1 for number in parse_numbers([*names])):  # measurements, such as a score of 0.37
-        return None
-    usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
-    return LabelPlan(tuple(patterns), wanted, content, usual, values)
+    wanted = LabelColumns(path_column, "", split if table.named else table.path.name)
+    content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
+    return LabelPlan(tuple(patterns), columns, content, False, values)
+
+
+def _could_be_classes(labels: Mapping[str, str]) -> bool:
+    """Return whether labels are neither ids, which differ in every row, nor measurements, such as a score of 0.37."""
+    names = {*labels.values()}
+    return 0 < len(names) <= 1 + len(labels) // 2 and not any(number % 1 for number in parse_numbers([*names]))
 
 
 def _name_split_column(table: LabelTable) -> str:
@@ -242,18 +249,6 @@ def _describe_unclear_splits(table: LabelTable) -> str:
         return ""
     seen = f"column '{split}' of {table.path.name} has the values {list_quoted(found)}"
     return f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
-
-
-def _make_split_plan(
-    root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
-) -> LabelPlan | None:
-    """Return a plan of files that give a split to each image, and no class; None if there is no clear column."""
-    split, values = _find_split_column(table)
-    if not values:
-        return None
-    columns = LabelColumns(path_column, "", split if table.named else table.path.name)
-    content, wanted = _read_with_folder_if_needed(root, paths, patterns, columns)
-    return LabelPlan(tuple(patterns), wanted, content, False, values)
 
 
 def _read_with_folder_if_needed(
@@ -305,16 +300,12 @@ def _join_by_id(
         }
         flags = [other for other, values in joined.items() if values == {"0", "1"}]
         split = next((other for other in flags if re.search("split|train", other, re.IGNORECASE)), "")
-        labels = [other for other in joined if other != split]
+        splits = (split,) if split else ()
+        groups = [(pattern, other, *splits) for other in joined if other != split]
+        groups += [(pattern, split)] if split else []
         wanted = LabelColumns(split=split.rpartition("/")[2])
-        plans = []
+        contents = [label_files.read_image_labels(root, files, wanted, paths) for files in groups]
         values = ("1", "0") if split else None
-        for label in labels:
-            files = (pattern, label, *([split] if split else []))
-            content = label_files.read_image_labels(root, files, wanted, paths)
-            plans.append(LabelPlan(files, wanted, content, True, values))
-        if not split:
-            return plans, None
-        files = (pattern, split)
-        return plans, LabelPlan(files, wanted, label_files.read_image_labels(root, files, wanted, paths), False, values)
+        plans = [LabelPlan(files, wanted, read, True, values) for files, read in zip(groups, contents, strict=True)]
+        return (plans[:-1], plans[-1]) if split else (plans, None)
     return [], None
