@@ -28,6 +28,7 @@ _COPIED = 0.95  # share of the rows of each class and of each value that agree i
 # whole numbers that are days of the years 1800 to 2199, such as 20240131
 _DATE = r"^(18|19|20|21)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\.0)?$"
 _PIXEL_NAME, _FEWEST_PIXELS = re.compile(r"(pixel|px)[_ ]?\d+(_\d+)?|\d+x\d+", re.I), 16  # columns of such names
+_PREDICTION = re.compile(r"(.*[_ .])?(pred(s|icted|ictions?)?|y_?hat|y_?pred|logits?|proba?)([_ .].*)?", re.I)
 _REMEDY = "to leave it out, write columns = […] without it in the suite's file"
 
 
@@ -46,6 +47,8 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
     kinds |= {name: code for name in whole if (code := _describe_code(texts[name]))}
     if codes := [f"'{name}' ({kinds[name]})" for name in names if name in kinds]:
         yield f"codes or dates are read as numbers: column {list_some(codes)}; {_REMEDY}"
+    if predicted := list_quoted(name for name in names if _PREDICTION.fullmatch(name)):
+        yield f"features are named like predictions of the class: column {predicted}; {_REMEDY}"
     if len(pixels := [name for name in names if _PIXEL_NAME.fullmatch(name)]) >= _FEWEST_PIXELS:
         remedy = "to read images, save each row as an image file in a folder per class, or use rb.Suite.from_arrays"
         yield f"features are named like pixels, but a table has no neighbours: column {list_quoted(pixels)}; {remedy}"

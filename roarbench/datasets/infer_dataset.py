@@ -111,7 +111,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
     table = tabular.read_table(path)
-    if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table.column_names):
+    if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table):
         listed = list_quoted(table.column_names)
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     _refuse_images_in_table(table, path)
@@ -181,10 +181,19 @@ def _holds_image(table: pa.Table, name: str) -> bool:
     return False
 
 
-def _are_names_values(names: list[str]) -> bool:
-    """Return whether column names are probably the first row of values: all are numbers, or one is a decimal number."""
+def _are_names_values(table: pa.Table) -> bool:
+    """Return whether column names are probably the first row of values.
+
+    All are numbers, or one is a decimal number, or a text that its column holds, too.
+    """
+    names = table.column_names
     numbers = [bool(tabular.parse_numbers([name.strip()])) for name in names]
-    return all(numbers) or any("." in name and number for name, number in zip(names, numbers, strict=True))
+    texts = [name for name in names if has_text_type(table[name].type)]
+    return (
+        all(numbers)
+        or any("." in name and number for name, number in zip(names, numbers, strict=True))
+        or any(pc.any(pc.equal(table[name], name)).as_py() for name in texts)
+    )
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:

@@ -553,10 +553,13 @@ def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
     assert "warning: 'Home', 'home', 'home ' are separate classes; if they are one class, spell them alike" in said
 
 
-@pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", True), ("2019,2020,y", False)])
+@pytest.mark.parametrize(
+    ("first", "warned"),
+    [("1,2.5,0", True), ("1,2.5,y", True), ("2019,2020,y", False), ("39,13,>50K", True), ("39,13,income", False)],
+)
 def test_infer_dataset_warns_of_table_without_column_names(tmp_path, first, warned):
     path = tmp_path / "rows.csv"
-    path.write_text(first + "\n" + "1,2,0\n3,4,1\n" * 4)
+    path.write_text(first + "\n" + ("5,2,<=50K\n3,4,>50K\n" if "39" in first else "1,2,0\n3,4,1\n") * 4)
     listed = ", ".join(f"'{name}'" for name in first.split(","))
     warning = f"rows.csv: the first row, {listed}, was read as column names; add a row of names before it"
     assert (warning in infer_with_messages(path)[1]) is warned

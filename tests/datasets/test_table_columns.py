@@ -346,13 +346,20 @@ def test_categories_of_pandas_that_are_read_as_numbers_are_named(tmp_path):
             "kind",
             "features are named like pixels, but a table has no",
         ),
+        (
+            "a,y_pred,pred_rf,kind",
+            "kind",
+            "named like predictions of the class: column 'y_pred', 'pred_rf'; to leave it",
+        ),
+        ("a,predominance,kind", "kind", ""),
     ],
 )
-def test_several_targets_coordinates_and_pixels_are_told_from_classes(tmp_path, header, label, words):
+def test_several_targets_coordinates_pixels_and_predictions_are_told_from_classes(tmp_path, header, label, words):
     count = header.count(",") - 1
     rows = write_rows(tmp_path / "rows.csv", header, lambda n: f"{n % 7},{','.join([str(n // 2 % 2)] * count)},{n % 2}")
     record, said = infer(rows)
     assert (record.label_column, words in said) == (label, True)
+    assert ("predictions" in said) == ("pred_" in header)
 
 
 @pytest.mark.parametrize(("count", "words"), [(9, "fewer than 10 rows: 'rare' 9; add rows"), (10, "")])
