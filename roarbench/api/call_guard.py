@@ -52,7 +52,7 @@ class CallGuard:
                 settings = restore_settings(self._settings)
                 patches = self._functions.restore()
             if patches:
-                seen = f"{name} replaced {list_some(list(map(str, patches)))} for all rows and networks"
+                seen = f"{name} replaced {list_some(patches)} for all rows and networks"
                 raise CallerError(f"{seen}; {_PATCH_REMEDY}")
             if settings:
                 raise CallerError(f"{name} changed {list_some(settings)} of torch; {_SETTING_REMEDY}")

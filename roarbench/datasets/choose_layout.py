@@ -248,7 +248,7 @@ def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
         seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
-        if common and not _are_same_classes(class_of, labels.labels, common):
+        if not _are_same_classes(class_of, labels.labels, common):
             seen = f"gives other classes to {format_count(len(common), 'image')}"
         if labels.usual and seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
@@ -273,23 +273,22 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
     if not usual:
         raise _make_no_class_error(plan, search, root, paths)
     best = max(usual, key=lambda each: len(each.labels))
-    for other in usual:
-        common = [path for path in other.labels if path in best.labels]
-        if other is not best and common and not _are_same_classes(best.labels, other.labels, common):
-            lines = " or ".join(f"labels = {json.dumps(each.files)}" for each in (best, other))
-            seen = f"{root} has labels in several files, which give different classes"
-            raise DataError(f"{seen}; write {lines} in the suite's file")
-    others = [other for other in usual if {*best.labels.values()} >= {*other.labels.values()} and other is not best]
-    unused = [other for other in others if not other.labels.keys() & best.labels.keys()]
     column = f"column '{best.columns.label}' of " if best.columns.label else ""
     reason = "without the line `labels`, folders name the classes"
     if plan.problem:
         reason = plan.problem.partition(";")[0] if plan.problem != NO_CLASSES else ""  # without advice on folders
     said = ["; ".join(filter(None, (f"classes: the labels in {column}{list_quoted(best.files)}", reason)))]
-    for other in unused:
-        seen = f"{list_quoted(other.files)} labels {format_count(len(other.labels), 'other image')} by the same classes"
-        remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data], also train and test if the"
-        said.append(f"warning: {seen}, which are left out; to use them, {remedy} files list splits")
+    for other in usual:
+        common = [path for path in other.labels if path in best.labels]
+        if not _are_same_classes(best.labels, other.labels, common):
+            lines = " or ".join(f"labels = {json.dumps(each.files)}" for each in (best, other))
+            seen = f"{root} has labels in several files, which give different classes"
+            raise DataError(f"{seen}; write {lines} in the suite's file")
+        if not common and {*best.labels.values()} >= {*other.labels.values()}:
+            count = format_count(len(other.labels), "other image")
+            seen = f"{list_quoted(other.files)} labels {count} by the same classes, which are left out"
+            remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data]"
+            said.append(f"warning: {seen}; to use them, {remedy}, also train and test if the files list splits")
     best = _add_split_file(best, search, root, paths)
     if best.split_values:
         said.append(_describe_split_column(best))

@@ -190,7 +190,7 @@ def _describe_part_names(images: UserImages) -> Iterator[str]:
 def find_part_names(names: tuple[str, ...]) -> list[str]:
     """Return the class names that are probably splits or parts of a data set, such as `images`, `masks`, `part_1`."""
     words = {name: [word.lower() for word in _NAME_WORD.findall(name)] for name in names}
-    common = set.intersection(*map(set, words.values())) if words else set()
+    common = set.intersection(*map(set, words.values()))
     bare = Counter(map(remove_split_words, names))
     split_named = [name for name in names if is_train_name(name) or is_test_name(name)]
     parts = [name for name in split_named if bare[remove_split_words(name)] > 1]  # `owl_test` beside `owl`

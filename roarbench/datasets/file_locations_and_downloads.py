@@ -73,7 +73,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 def find_system_package_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None if there is none."""
-    folder = None if record.own else SYSTEM_PACKAGE_FOLDERS.get(record.hub)
+    folder = SYSTEM_PACKAGE_FOLDERS.get(record.hub)
     return folder if folder and has_idx_files(folder) else None
 
 

@@ -70,6 +70,12 @@ def describe_left_out(counts: Counter[str]) -> str:
     return f"left out, because systems make them or they are hidden: {list_some(names, 6)}" if names else ""
 
 
+def describe_endings(files: Iterable[Path]) -> str:
+    """List the endings of files with their counts, the most frequent ones first; empty if there are no files."""
+    endings = Counter(file.suffix.lower() or "without an ending" for file in files)
+    return list_some([f"{count} {ending}" for ending, count in endings.most_common()])
+
+
 class FileGroup(NamedTuple):
     """Some image files of a split, which one job decodes."""
 

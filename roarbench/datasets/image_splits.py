@@ -145,10 +145,7 @@ def _make_no_class_error(record: DatasetRecord, parent: Path, paths: Sequence[st
 def _refuse_empty_class_folder(record: DatasetRecord, parent: Path, names: set[str]) -> None:
     for name in image_folders.list_class_names(parent):
         if name not in names and not is_left_out(name, record.left_out):
-            endings = Counter(
-                file.suffix or "without an ending" for file in image_folders.list_all_files_below(parent / name)
-            )
-            held = list_some([f"{count} {ending}" for ending, count in endings.most_common()])
+            held = image_folders.describe_endings(image_folders.list_all_files_below(parent / name))
             seen = f"{parent / name} has no image{f', but {held}' if held else ''}"
             expected = f"expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}"
             nested = [other for other in sorted(names) if image_folders.list_class_names(parent / other)]

@@ -19,7 +19,7 @@ from PIL import Image
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_quoted, list_some
+from roarbench.common.text import format_count, list_quoted
 from roarbench.datasets import doubtful_features, image_folders, parquet_files, table_columns, tabular
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
@@ -203,10 +203,8 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     folder = Path(record.folder)
     for line in layout.describe_groups(list_images_and_class_names(record, folder), folder):
         warn(line)
-    foreign = Counter(file.suffix.lower() for file in _list_other_files(record))
-    if foreign:
-        kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
-        warn(f"warning: files without the ending of an image file are left out: {kinds}")
+    if foreign := image_folders.describe_endings(_list_other_files(record)):
+        warn(f"warning: files without the ending of an image file are left out: {foreign}")
     return record
 
 

@@ -93,8 +93,6 @@ def unify_labels(
     images, or numbers that may not be changed have differing names.
     """
     parts = [part for split in Split for part in by_split[split] if len(part.values)]
-    if not parts:
-        return NumberedLabels({split: np.empty(0, np.int64) for split in Split}, ())
     _refuse_numbers_beside_names(parts, source, column)
     classes = next((part.names for part in parts if part.names), ())
     if outputs:

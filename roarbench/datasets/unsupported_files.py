@@ -5,7 +5,6 @@ Archives, arrays, pickles, databases and shards are recognised by their names, W
 
 import re
 import tarfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_quoted, list_some
+from roarbench.common.text import list_quoted
+from roarbench.datasets.image_folders import describe_endings
 
 _SAVE = "save images as PNG in a folder per class"
 _ARRAYS = f"in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md), or {_SAVE}"
@@ -100,8 +100,7 @@ def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suff
             raise DataError(f"{folder} has no image: {examples[0].relative_to(folder)}{more} is {seen}; {remedy}")
     if tables:
         raise DataError(f"{folder} has no image, but the table {tables[0].name}; name the file itself: {tables[0]}")
-    endings = Counter(file.suffix.lower() or "without an ending" for file in files)
-    held = list_some([f"{count} {ending}" for ending, count in endings.most_common()])
+    held = describe_endings(files)
     seen = f"files of other kinds: {held}" if held else "no file at all"
     remedy = "name a folder that has one folder of images per class, or parquet files"
     raise DataError(f"{folder} has no image, but {seen}; {remedy}" if held else f"{folder} has {seen}; {remedy}")
