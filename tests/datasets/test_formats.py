@@ -303,6 +303,8 @@ def test_avif_of_10_and_12_bits_has_known_pixels(content):
         (encode_with_pillow(Image.new("RGB", (8, 8)), "TGA"), "TGA"),
         (encode_with_pillow(Image.new("RGB", (8, 8)), "PCX"), "PCX"),
         (b"P3 1 1 1023 0 1 2", "plain PPM of more than 8 bits"),
+        (b"PyRGBA 1 1 255\n\0\0\0\0", "PNM of the kind Py"),
+        (b"P0CMYK 1 1 255\n\0\0\0\0", "PNM of the kind P0"),
     ],
 )
 def test_other_formats_are_refused_by_name(content, named):
