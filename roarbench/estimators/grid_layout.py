@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 _BANDS = 5  # horizontal bands of the image, and vertical bands, that are changed one after another
@@ -31,6 +32,7 @@ _POOLS = {F.avg_pool1d, F.avg_pool2d, F.max_pool1d, F.max_pool2d, torch.max_pool
 _OF_SIGNALS = {F.conv1d, F.avg_pool1d, F.max_pool1d, torch.max_pool1d}
 _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {F.relu_, torch.relu_, Tensor.relu_}
 _GATES = {torch.sigmoid, F.sigmoid, Tensor.sigmoid, F.hardsigmoid}
+_PRODUCTS = {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 
 
@@ -109,6 +111,25 @@ def apply_without_neighbours(call: Any, arguments: Sequence[Any], options: dict[
     if call in _SOFTMAX and result.ndim > 2 and result.shape[-1] == result.shape[-2]:
         return torch.eye(result.shape[-1]).to(result).expand(result.shape).clone()
     return result
+
+
+def apply_with_shuffled_weights(call: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call a function of torch as `apply_without_neighbours` does, but with shuffled weights in matrix products.
+
+    The layout of a layer does not depend on its weights. But a network that joins the logits of several classifiers may
+    have learned that its classes lie at places of the image, so that an axis of classes follows the image.
+    """
+    if call in _PRODUCTS:
+        arguments = [
+            _shuffle(part) if isinstance(part, nn.Parameter) or (call is F.linear and number == 1) else part
+            for number, part in enumerate(arguments)
+        ]
+    return apply_without_neighbours(call, arguments, options)
+
+
+def _shuffle(weight: Tensor) -> Tensor:
+    order = np.random.default_rng(0).permutation(weight.numel())  # `torch.vmap` refuses torch's random operations
+    return weight.flatten()[torch.from_numpy(order).to(weight.device)].view(weight.shape)
 
 
 def _apply_to_cells(call: Any, more: Sequence[Any], named: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ several positions through which every path from the image to the logits passes.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,7 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.grid_layout import GridLayout, OutputTest, apply_without_neighbours, find_layout, make_probes
+from roarbench.estimators.grid_layout import (
+    GridLayout,
+    OutputTest,
+    apply_with_shuffled_weights,
+    apply_without_neighbours,
+    find_layout,
+    make_probes,
+)
 from roarbench.estimators.traced_graph import Place, TracedGraph, Value, Watch, get_first_tensor
 
 _REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
@@ -60,7 +67,7 @@ _found_layers: WeakKeyDictionary[nn.Module, dict[Any, FoundLayer]] = WeakKeyDict
 def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerOutput:
     """Run images through a network and return a layer's output, its axes and the logits.
 
-    The first call for a network and a shape of images searches for the layer, with passes of 2 and of 11 images.
+    The first call for a network and a shape of images searches for the layer, in passes of 2, 11 and 11 images.
 
     Args:
         model: In eval mode.
@@ -168,7 +175,20 @@ def _find_output_of_block(model: nn.Module, images: Tensor, layer: str) -> Found
 
 
 def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) -> dict[Value, OutputTest]:
-    """Test tensors of a network in one pass of 11 images."""
+    """Test tensors of a network in two passes of 11 images; a layout that depends on the weights is none."""
+    tests, shuffled = (
+        _test_cuts_once(model, images, places, perform)
+        for perform in (apply_without_neighbours, apply_with_shuffled_weights)
+    )
+    return {
+        cut: test if test.layout in (None, shuffled[cut].layout) else shuffled[cut]._replace(layout=None)
+        for cut, test in tests.items()
+    }
+
+
+def _test_cuts_once(
+    model: nn.Module, images: Tensor, places: Mapping[Value, Place], perform: Callable[..., Any]
+) -> dict[Value, OutputTest]:
     probes, bands = make_probes(images)
     probes.requires_grad_()  # networks may call other functions without gradients
     tests: dict[Value, OutputTest] = {}
@@ -179,7 +199,7 @@ def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) 
     def test(place: Place, tensor: Tensor) -> None:
         tests[numbers[place.call][place.tensor]] = find_layout(tensor, bands, images.shape[2:])
 
-    with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, apply_without_neighbours):
+    with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, perform):
         model(probes)
     return tests
 

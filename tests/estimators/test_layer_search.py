@@ -461,7 +461,29 @@ def test_layer_is_searched_once_per_network():
     batch = make_batch()
     for _ in range(3):
         importance("gradcam", network, batch)
-    assert sizes == [2, 11, 3, 3, 3]
+    assert sizes == [2, 11, 11, 3, 3, 3]
+
+
+class CornerEnsemble(nn.Module):
+    """The mean probability of classifiers whose four classes lie in the four corners of the image."""
+
+    def __init__(self):
+        super().__init__()
+        rows = (torch.arange(SIDE) >= SIDE // 2).long()
+        corners = F.one_hot(2 * rows[:, None] + rows, 4).permute(2, 0, 1).flatten(1).float()
+        self.members = nn.ModuleList(nn.Linear(SIDE**2, 4) for _ in range(3))
+        for member in self.members:
+            member.weight = nn.Parameter(corners + 0.01 * member.weight.detach())
+
+    def forward(self, x):
+        return torch.stack([member(x.mean(1).flatten(1)) for member in self.members], 1).softmax(2).mean(1).log()
+
+
+def test_axis_of_classes_that_lie_at_places_of_the_image_is_no_grid():
+    """Regression: Grad-CAM was a map of 2 x 2 classes."""
+    images = torch.rand(2, 3, SIDE, SIDE, generator=seeded(0))
+    with pytest.raises(RunError, match="no layer is suitable"):
+        compute_layer_output(CornerEnsemble().eval(), images, "last")
 
 
 def test_layer_is_searched_again_after_network_changes():
