@@ -36,8 +36,8 @@ def show_page() -> None:
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
-        for name, make in page.files.items():
-            st.download_button(name, make, file_name=name, on_click="ignore")  # made when a visitor asks for the file
+        for name, make in page.files.items():  # made while the page is shown; Streamlit loses functions at each look
+            st.download_button(name, make().decode(), file_name=name, on_click="ignore")
 
 
 @pause_garbage_collection()

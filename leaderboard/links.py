@@ -41,7 +41,7 @@ class Site:
 
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
         self.views, self.known, self.live = views, known, live
-        self.files: dict[str, Callable[[], bytes]] = {}  # by name; called when a visitor asks for the file
+        self.files: dict[str, Callable[[], bytes]] = {}  # by name; called after the page is made
         self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
     @property

@@ -100,15 +100,16 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
     The static site has one file of each kind per suite; the app offers the files of the board that it shows.
     """
 
-    def write_csv_or_json(kind: str) -> bytes:
+    def write_texts() -> dict[str, str]:
         shown = list(map(present_suite_table, tables))
         if len({table.unit for table in tables}) > 1:  # rows of two units differ only in their unit
             shown = [replace(table, shared_keys=(*table.shared_keys, "unit")) for table in shown]
-        text = format_csv(*shown) if kind == "csv" else "[" + ",\n".join(map(format_json, shown)) + "]"
-        return f"{text}\n".encode()
+        return {"csv": format_csv(*shown), "json": "[" + ",\n".join(map(format_json, shown)) + "]"}
 
-    kinds = ("csv", "json")
-    return [(kind.upper(), site.add_file(f"{name}.{kind}", partial(write_csv_or_json, kind))) for kind in kinds]
+    def write_file(kind: str) -> bytes:
+        return f"{view.get_or_compute(('files', name), write_texts)[kind]}\n".encode()
+
+    return [(kind.upper(), site.add_file(f"{name}.{kind}", partial(write_file, kind))) for kind in ("csv", "json")]
 
 
 def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
