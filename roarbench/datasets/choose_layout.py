@@ -91,9 +91,11 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     for line in choice.said:
         warn(line)
     if not choice.train:
+        classified = {*choice.labels.labels} if choice.labels else {path for path in paths if plan.find_class(path)}
         for doubt in search.doubts:
             warn(f"warning: {doubt}")
-        for line in (*_describe_unread_splits(folder, root), *_describe_unused_lists(search, choice.labels)):
+        unused = _describe_unused_lists(search, choice.labels, classified)
+        for line in (*_describe_unread_splits(folder, root), *unused):
             warn(line)
     for line in describe_unread_archives(root):
         warn(line)
@@ -143,17 +145,21 @@ def _are_masks(root: Path, images: Sequence[tuple[str, str]], stems: set[str]) -
     return all(has_few_values((root / path).read_bytes()) for path, _ in opened)
 
 
-def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None) -> Iterator[str]:
-    """Yield a warning about lists of training images that are not used, because no list of test images fits."""
+def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classified: Set[str]) -> Iterator[str]:
+    """Yield a warning about a list of training or test images that is not used, because no other list fits.
+
+    Lists of test images count if they name some of the images in `classified`, those with a class.
+    """
     lists = {path: images for path, images in search.lists.items() if labels is None or path not in labels.files}
     stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in lists}
     trains = [path for path in lists if image_folders.is_train_name(stems[path])]
-    if trains:
-        tests = [path for path in lists if image_folders.is_test_name(stems[path])]
+    tests = [path for path in lists if image_folders.is_test_name(stems[path])]
+    known = [path for path in tests if lists[path] <= classified and len(lists[path]) < _MOST * len(classified)]
+    if unused := [*trains, *known]:
         both = {image for path in trains for image in lists[path]} & {image for path in tests for image in lists[path]}
         reason = f"it and {list_quoted(tests)} name '{min(both)}'" if both else ""
-        reason = reason or "no list of other images, such as test.txt, is beside it"
-        yield f"warning: the list '{trains[0]}' is not used, because {reason}; test images are drawn at random"
+        reason = reason or f"no list of other images, such as {'test' if trains else 'train'}.txt, is beside it"
+        yield f"warning: the list '{unused[0]}' is not used, because {reason}; test images are drawn at random"
 
 
 def _find_root(folder: Path) -> Path:

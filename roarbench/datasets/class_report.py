@@ -18,7 +18,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
 from roarbench.common.text import fit_on_one_line, list_quoted, list_some
-from roarbench.datasets.catalogue import FOLDERS
+from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH
 from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
@@ -52,7 +52,6 @@ _COPY_WORDS = {"aug", "augmented", "copy", "flipped", "mirrored", "rotated", "re
 _NEUTRAL_WORDS = {"set", "data", "dataset", "truth", "class", "object", "all", "new", "of", "the", "files", "folder"}
 _MIN_PARTS = 0.1  # smaller shares of suspicious names are ordinary classes: `mask` and `camera` among a hundred objects
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_DEPTH_REMEDY = 'write class_depth = 2 (or "last") under [data]'
 _MAX_SAMPLED, _PER_CLASS = 512, 8  # images whose values are inspected, in all and of each class and split
 _MASK_VALUES, _VALUE_WIDTH = 3, 8  # a mask has up to 3 values; lossy compression moves them by up to 8
 _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
@@ -136,7 +135,8 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
 
 def describe_odd_class_folders(images: UserImages) -> Iterator[str]:
     """Yield warnings for class folders that hold folders of their own or are named like splits or parts."""
-    if images.record.own == FOLDERS and images.record.class_depth == 1 and not images.record.label_files:
+    by_folders = images.record.own == FOLDERS and not images.record.label_files
+    if by_folders and images.record.class_depth != WHOLE_PATH:
         yield from _describe_inner_folders(images)
         yield from _describe_part_names(images)
 
@@ -152,17 +152,23 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
+    depth = images.record.class_depth
+    deeper = f'write class_depth = {depth + 1} (or "last") under [data]'
     if shared := [name for name in nested if len(holders[name]) > 1]:
         seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
-        remedy = f"if these are the classes, {_DEPTH_REMEDY}, also train and test if the outer folders are splits"
+        remedy = f"if these are the classes, {deeper}, also train and test if the outer folders are splits"
         if parts := find_part_names(tuple(shared)):
             remedy = f"to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES] under [data]; "
-            remedy += "if deeper folders are the classes, write class_depth = 3"
+            remedy += f"if deeper folders are the classes, write class_depth = {depth + 2}"
     else:
         owner = holders[nested[0]][0]
         own = [name for name in nested if holders[name][0] == owner]
         seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
-        remedy = f"if these are the classes, {_DEPTH_REMEDY}"
+        remedy = f"if these are the classes, {deeper}"
+        if images.record.share:
+            remedy += (
+                "; if each holds one video, patient or the like, name splits, train and test, that keep it together"
+            )
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
 
@@ -175,7 +181,7 @@ def _list_inner_folders(images: UserImages) -> dict[str, set[str]]:
         for group in raw.groups:
             assert isinstance(group, FileGroup)
             for file in group.files:
-                class_name, *between = file.split("/")[prefix:-1]
+                class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
                 inner.setdefault(class_name, set()).add(between[0] if between else "")
     return inner
 

@@ -718,6 +718,39 @@ LAYOUTS = [
         chosen="name images of the folder 'CT_COVID' alone; join the lists of all classes in train.txt and test.txt$",
     ),
     Layout(
+        "CompCars",
+        train={"image/1/10/2010/{0-2}.jpg": "10", "image/1/11/2010/{3-5}.jpg": "11", "image/78/3/2012/{6-8}.jpg": "3"},
+        test={"image/1/10/2011/{0-1}.jpg": "10", "image/1/11/2010/{6-7}.jpg": "11", "image/78/3/2012/{0-1}.jpg": "3"},
+        texts={
+            "train_test_split/classification/train.txt": lines(
+                "1/10/2010/{0-2}.jpg", "1/11/2010/{3-5}.jpg", "78/3/2012/{6-8}.jpg"
+            ),
+            "train_test_split/classification/test.txt": lines(
+                "1/10/2011/{0-1}.jpg", "1/11/2010/{6-7}.jpg", "78/3/2012/{0-1}.jpg"
+            ),
+        },
+        chosen="the class '1' holds subfolders: '10', '11', .* if these are the classes, write class_depth = 3",
+        written='images = "FOLDER"\nclass_depth = 3\ntrain = "train_test_split/classification/train.txt"\n'
+        'test = "train_test_split/classification/test.txt"',
+    ),
+    Layout(
+        "UCF101 as frames",
+        train={},
+        others=("frames/Archery/v_Archery_g0{1-4}_c01/1.jpg", "frames/Bowling/v_Bowling_g0{1-4}_c01/1.jpg"),
+        texts={
+            "trainlist01.txt": "Archery/v_Archery_g02_c01.avi 1\n",
+            "testlist01.txt": "Archery/v_Archery_g01_c01.avi\n",
+        },
+        chosen="'v_Archery_g02_c01', .* if each holds one video, .* name splits, train and test, that keep it together",
+    ),
+    Layout(
+        "Birdsnap",
+        train={},
+        others=("images/Acorn_Woodpecker/{0-5}.jpg", "images/Anhinga/{0-5}.jpg"),
+        texts={"test_images.txt": "path\n" + lines("Acorn_Woodpecker/{4-5}.jpg", "Anhinga/{4-5}.jpg")},
+        chosen="the list 'test_images.txt' is not used, because no list of other images, such as train.txt",
+    ),
+    Layout(
         "Office-Home",
         train={
             "Art/Alarm_Clock/{00001-00002}.jpg": "Alarm_Clock",
