@@ -64,8 +64,9 @@ def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
         model, batch = make_table_case()
     asked, before, weights = shorten_id(row), batch.images.clone(), copy.deepcopy(model.state_dict())
     counting = CountingPasses(model).eval()
-    if row.module.endswith(".cam"):  # the first maps of a network take two more passes, which search for the layer
-        importance("gradcam", counting, batch)
+    # the first maps of a network take more passes, which search for the layer or compare logits
+    if tried := "gradcam" if row.module.endswith(".cam") else row.id if row.id == "deeplift" else "":
+        importance(tried, counting, batch)
         counting.forwards = counting.backwards = 0
     found = importance(asked, model if row.traces_network else counting, batch)
     if row.cost and not row.traces_network:

@@ -193,3 +193,56 @@ def test_deeplift_contributions_sum_to_logit_difference(estimator, black):
     assert (differences.abs() > 0).all()
     found = importance(estimator, model, Batch(images, targets, torch.arange(2)), black)
     torch.testing.assert_close(found.sum((1, 2, 3)), differences, rtol=1e-9, atol=0)
+
+
+class TiltedEnergy(nn.Module):
+    """Logits from the gradient of an energy, with which the rescale rule would interfere."""
+
+    def __init__(self, activation, scale):
+        super().__init__()
+        self.layer, self.head = nn.Conv2d(3, 4, 3), nn.Linear(3, 5)
+        self.activation, self.scale = activation, scale
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.clone() if x.requires_grad else x.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.activation(self.layer(x)).sum(), x, create_graph=True)
+        return self.head(self.scale * (slope * x).mean((2, 3)))
+
+
+class Tilted(nn.Module):
+    """A large logit beside which those of the image are small."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.layer, self.head, self.activation = nn.Conv2d(3, 4, 3), nn.Linear(4, 5), activation
+
+    def forward(self, x):
+        return 0.05 * self.head(self.activation(self.layer(x)).mean((2, 3))) + 1000
+
+
+def compute_deeplift(model):
+    images = torch.randn(3, 3, 8, 8, generator=seeded(1))
+    return importance("deeplift", model.eval(), Batch(images, torch.tensor([0, 1, 2]), torch.arange(3))), images
+
+
+@pytest.mark.parametrize("activation", [F.softplus, torch.relu])
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_deeplift_refuses_networks_whose_logits_it_would_change(activation, scale):
+    torch.manual_seed(0)
+    with pytest.raises(RunError, match="deeplift's rules change the network's logits, .* computes a gradient; leave"):
+        compute_deeplift(TiltedEnergy(activation, scale))
+
+
+def test_deeplift_sees_missing_rules_beside_large_logits():
+    """Rounding hides the sums of contributions in float32, so they are compared in float64."""
+    torch.manual_seed(0)
+    with pytest.raises(RunError, match="deeplift's contributions do not add up"):
+        compute_deeplift(Tilted(F.gelu))
+    torch.manual_seed(0)
+    model = Tilted(torch.relu)
+    found, images = compute_deeplift(model)
+    exact = model.double()
+    with torch.no_grad():
+        change = exact(images.double()) - exact(torch.full_like(images, -2.0).double())
+    torch.testing.assert_close(found.double().sum((1, 2, 3)), change[:, :3].diagonal(), rtol=1e-4, atol=0)

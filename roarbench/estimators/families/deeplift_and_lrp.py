@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import Estimator, Passes
@@ -15,7 +16,9 @@ _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of 
 _REWRITTEN_TOLERANCE = 1e-3  # allowed difference of logits, as a share of the largest; rounding is below 1e-5
 # from networks to the code of their rewritten form, which gave the same logits: a trial costs as much as an image
 _tried: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-_LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
+_unchanged_by_rules: WeakSet[nn.Module] = WeakSet()  # networks whose logits the rescale rule left as they are
+# further allowed error as a share of the logits, because the difference of logits is rounded
+_LOGIT_TOLERANCE, _LOGIT_TOLERANCE_IN_FLOAT64 = 1e-5, 1e-13
 
 
 def deeplift(map_input: MapInput) -> Tensor:
@@ -23,18 +26,67 @@ def deeplift(map_input: MapInput) -> Tensor:
 
     Raises RunError if the sum differs from this difference; the network then has a nonlinear operation without a rule.
     """
-    images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
+    images, start = map_input.images, map_input.baseline
+    contributions, logits = _compute_contributions(map_input, map_input.model, images, start)
+    rounded = _LOGIT_TOLERANCE * logits.abs().sum()
+    error = _compute_error_of_sums(contributions, logits)
+    if error > rounded or (error > 0 and not _add_up_in_float64(map_input)):
+        raise RunError(f"deeplift's contributions do not add up, because {_explain_missing_rule(map_input)}")
+    return contributions
+
+
+def _compute_contributions(
+    map_input: MapInput, model: nn.Module, images: Tensor, start: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the contributions, and the target logits of the images and of their baselines, (2 n,)."""
     with torch.enable_grad():
         inputs = torch.cat([images, start]).detach().requires_grad_()
         with backward_rules.Rescaled(len(inputs)):
-            logits = map_input.model(inputs).gather(1, targets.repeat(2)[:, None])
+            outputs = model(inputs)
+        _refuse_logits_changed_by_rules(map_input, outputs.detach())
+        logits = outputs.gather(1, map_input.batch.targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
-    contributions = multipliers[: len(images)] * (images - start)
-    logit, base = logits.detach().view(2, -1)
-    error = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
-    if error > _SUM_TOLERANCE * contributions.abs().sum() + _LOGIT_TOLERANCE * logits.abs().sum():
-        raise RunError(f"deeplift's contributions do not add up, because {_explain_missing_rule(map_input)}")
-    return contributions
+    return multipliers[: len(images)] * (images - start), logits.detach()[:, 0]
+
+
+def _refuse_logits_changed_by_rules(map_input: MapInput, outputs: Tensor) -> None:
+    """Raise RunError if the logits of images and baselines, (2 n, classes), are others than without the rescale rule.
+
+    The first image and its baseline are compared, once per network.
+    """
+    if map_input.model in _unchanged_by_rules:
+        return
+    with torch.no_grad():
+        logits = map_input.model(torch.cat([map_input.images[:1], map_input.baseline[:1]]))
+    change, found = logits[0] - logits[1], outputs[0] - outputs[len(outputs) // 2]
+    allowed = _SUM_TOLERANCE * change.abs().max() + _LOGIT_TOLERANCE * logits.abs().max()
+    if (found - change).abs().max() > allowed:
+        raise RunError(
+            "deeplift's rules change the network's logits, for example because its forward pass computes a gradient; "
+            "leave deeplift out"
+        )
+    _unchanged_by_rules.add(map_input.model)
+
+
+def _compute_error_of_sums(contributions: Tensor, logits: Tensor) -> Tensor:
+    """Return by how much contributions miss the differences of logits, beyond rounding, all images together."""
+    logit, base = logits.view(2, -1)
+    error: Tensor = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
+    return error - _SUM_TOLERANCE * contributions.abs().sum()
+
+
+def _add_up_in_float64(map_input: MapInput) -> bool:
+    """Return whether contributions add up in float64, where small differences of large logits are exact.
+
+    The result is True, too, if the network cannot compute in float64.
+    """
+    try:
+        model = copy.deepcopy(map_input.model).double()
+        images, start = map_input.images.double(), map_input.baseline.double()
+        contributions, logits = _compute_contributions(map_input, model, images, start)
+    except Exception:  # the user's network may raise anything
+        return True
+    return not _compute_error_of_sums(contributions, logits) > _LOGIT_TOLERANCE_IN_FLOAT64 * logits.abs().sum()
 
 
 def _explain_missing_rule(map_input: MapInput) -> str:
