@@ -132,7 +132,7 @@ def _refuse_jpeg_2000(image: Image.Image, content: bytes) -> None:
 
 def _refuse_pnm(image: Image.Image, content: bytes) -> None:
     kind = content[:2]
-    if kind not in (b"P1", b"P2", b"P3", b"P4", b"P5", b"P6", b"Pf") or content[2:3].isalpha():
+    if kind[1:] not in b"123456f" or not content[2:3].isspace():  # Pillow has kinds of its own, such as PyRGBA
         raise UnusableValues(f"{UNSUPPORTED}PNM of the kind {kind.decode('ascii', 'replace')}")
     if kind == b"P3" and image.tile[0].args[1] > 255:  # type: ignore[attr-defined]  # Pillow cuts the values to 8 bits
         raise UnusableValues(f"{UNSUPPORTED}plain PPM of more than 8 bits")

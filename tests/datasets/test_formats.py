@@ -309,7 +309,8 @@ def test_avif_of_10_and_12_bits_has_known_pixels(content):
 )
 def test_other_formats_are_refused_by_name(content, named):
     assert decode_image(content, COLOUR).repairs == (f"unsupported: {named}",) == (inspect_image(content).damage,)
-    assert describe_repairs({f"unsupported: {named}": 2}) == f"2 unsupported: {named}: grey throughout"
+    said = describe_repairs({"grey": 1, f"unsupported: {named}": 2})
+    assert said == f"1 grey: converted; 2 unsupported: {named}: grey throughout"
 
 
 def test_image_that_is_visible_in_its_transparency_alone_is_damaged():
@@ -318,6 +319,9 @@ def test_image_that_is_visible_in_its_transparency_alone_is_damaged():
     ink[5:9, 3:12, 3] = 255
     assert INVISIBLE in decode_image(png(ink), COLOUR).repairs
     assert INVISIBLE in decode_image(encode_png(ink[..., 2:], 8, 4), GREY).repairs
+    coloured = ink.copy()
+    coloured[4:6, :, 0] = 200
+    assert INVISIBLE not in decode_image(png(coloured), COLOUR).repairs
     palette = [(b"PLTE", bytes(6)), (b"tRNS", b"\0\xff")]
     assert INVISIBLE in decode_image(encode_png(ink[..., 3:] >> 7, 1, 3, chunks=palette), COLOUR).repairs
     ink[::2, :, :3] = 10  # as good as black

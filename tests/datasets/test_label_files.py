@@ -36,7 +36,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ("labels.csv", "1.png,007\n2.png,7\n3.jpg,NA\n4.jpg,null\n"),
         ("labels.tsv", "label\timg\n007\t1\n7\t2\nNA\t3\nnull\t4\n"),
         ("labels.txt", "# image label\n./a/1.png 007\n/a/2.png 7\nb/3.jpg NA\nb/4.jpg null\n"),
-        ("labels.txt", "a/1 007\na/2 7\nb/3 NA\nb/4 null"),
+        ("labels.txt", "a/1 007\n\na/2 7\n  \nb/3 NA\nb/4 null"),
         ("labels.txt", "1.png\t007\t5\n2.png\t7\t5\n3.jpg\tNA\t5\n4.jpg\tnull\t5\n"),
         ("labels.txt", "7 007 a/1.png 007\n7 7 a/2.png 7\n7 7 b/3.jpg NA\n7 7 b/4.jpg null\n"),
         (
@@ -55,6 +55,11 @@ def test_labels_are_text_of_each_image(tmp_path, name, content):
     found = read_labels(tmp_path, content, name)
     assert found.labels == dict(zip(PATHS, ("007", "7", "NA", "null"), strict=True))
     assert not found.missing and not found.several
+
+
+def test_first_row_may_name_an_image_that_is_gone(tmp_path):
+    found = read_labels(tmp_path, "gone.png,x\n1.png,y\n2.png,x\n")
+    assert (found.labels, found.missing) == ({"a/1.png": "y", "a/2.png": "x"}, ("gone.png",))
 
 
 def test_names_are_looked_up_beside_label_file_first(tmp_path):
