@@ -115,7 +115,9 @@ def read_labels(labels: Any, count: int, subject: str = "labels") -> NDArray[np.
         raise CallerError(f"{subject} are bool, and labels are class numbers; {expected}")
     array = array[:, 0] if array.shape == (count, 1) else array
     if array.shape != (count,):
-        raise CallerError(f"{subject} have shape {array.shape}, expected ({count},); {expected}")
+        is_one_hot = array.ndim == 2 and len(array) == count and bool((np.sort(array)[:, :-1] == 0).all())
+        remedy = "; of one-hot labels, labels.argmax(1)" if is_one_hot else ""
+        raise CallerError(f"{subject} have shape {array.shape}, expected ({count},); {expected}{remedy}")
     whole = np.isfinite(array) & (np.rint(array) == array)
     if not whole.all():
         raise CallerError(f"{subject} hold {array[~whole][0]}; {expected}")

@@ -154,7 +154,9 @@ def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Expla
     listed = [arrays] if networks == 1 and isinstance(arrays, np.ndarray | Tensor) else list(arrays)
     if len(listed) != networks:
         seen = f"{name} has {format_count(len(listed), 'array')} of maps"
-        raise CallerError(f"{seen}, expected {networks}: one for each network")
+        of_single_images = len(listed) == len(images) and not isinstance(arrays, np.ndarray | Tensor)
+        remedy = "; maps of single images become one array by torch.stack(maps)" if of_single_images else ""
+        raise CallerError(f"{seen}, expected {networks}: one for each network{remedy}")
     maps_by_network = [to_map_tensor(array, f"maps of {name}") for array in listed]
     for maps in maps_by_network:
         flatten_maps(maps, tuple(images.shape), f"the maps of {name}")

@@ -192,7 +192,8 @@ def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
     ("given", "words"),
     [
         ({"labels": [1]}, r"labels have shape \(1,\), expected \(2,\); expected whole numbers"),
-        ({"labels": np.eye(2)}, r"labels have shape \(2, 2\), .*; expected whole numbers from 0, the class of each"),
+        ({"labels": np.eye(2)}, r"labels have shape \(2, 2\), .*; of one-hot labels, labels.argmax\(1\)$"),
+        ({"labels": np.ones((2, 2))}, r"labels have shape \(2, 2\), .*; expected whole .* the class of each image$"),
         ({"labels": [True, False]}, "^labels are bool, and labels are class numbers; expected whole numbers from 0"),
         ({"labels": [1, 2]}, "labels are from 1 to 2, and the network has 2 classes; expected 0 to 1"),
         ({"labels": [-1, 0]}, "labels are from -1 to 0, .* expected 0 to 1"),
