@@ -30,7 +30,7 @@ from roarbench.compute.network_checks import (
     list_single_logit_warnings,
 )
 from roarbench.estimators.compute_maps import use_exact_eager_mode
-from roarbench.stats.chance import compute_largest_class_share, is_at_chance
+from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is_near_chance
 from roarbench.submissions.network_changes import ADVICE, NetworkState
 
 _FEW = 4  # images for the checks of a network
@@ -257,7 +257,9 @@ def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], cla
         return ""
     seen = f"network classifies {right} of {total} images correctly"
     seen = f"{seen}, which is not significantly above chance of {describe_chance(chance, classes)}"
-    warn_caller(f"the {seen}; check normalisation, labels and weights")
+    # far above chance, a network may be right, and the images too few or nearly all of one class
+    remedy = "" if is_near_chance(right, total, chance) else ", or pass more images, also of rare classes"
+    warn_caller(f"the {seen}; check normalisation, labels and weights{remedy}")
     return seen
 
 

@@ -11,7 +11,7 @@ from captum.attr import GuidedGradCam, IntegratedGradients, NoiseTunnel, Salienc
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.user_networks import refuse_changes_of_network
+from roarbench.api.user_networks import refuse_changes_of_network, warn_if_at_chance
 from roarbench.compute.network_checks import describe_changed_gradient
 from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.user_networks import WithChangedOutput
@@ -520,3 +520,11 @@ def test_images_with_channels_last_cause_a_warning(recwarn, axes, warned):
     model = nn.Sequential(Permuted(), nn.Flatten(), nn.Linear(3 * 36, 2))
     rb.check(model, torch.rand(24, 3, 6, 6).permute(*axes), LABELS, ["grad"], fills=("mean",))
     assert any("are read as 6 channels of 6 x 3 pixels" in str(each.message) for each in recwarn) == warned
+
+
+@pytest.mark.parametrize(("right", "end"), [(57, "weights, or pass more images, also of rare"), (53, "weights$")])
+def test_warning_of_network_not_proved_above_chance_names_few_images(right, end):
+    """Of 60 images, 53 are of class 0: a network that is right on 57 may be good, one that is right on 53 is not."""
+    labels = np.repeat([0, 1], [53, 7])
+    with pytest.warns(UserWarning, match=f"{right} of 60 images .* chance of 88.3% .* normalisation, labels and {end}"):
+        warn_if_at_chance(np.arange(60) < right, labels, 2)
