@@ -137,6 +137,7 @@ class SuiteView:
 
     @property
     def suites_on_same_images_and_network(self) -> list["SuiteView"]:
+        """Return the other suites on the same images and network."""
         like = (self.results.data, self.results.suite.model, self.results.limit)
         other_views = (view for view in self.beside if view is not self)
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]

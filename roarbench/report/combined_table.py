@@ -127,6 +127,7 @@ class CombinedTable:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
+        """Return all notes of both tables."""
         notes = (f"{table.caption}. {write_all_notes(table)}" for table in self.tables)
         return (
             *self._gain_definitions,

@@ -57,7 +57,7 @@ from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
 _PROVENANCE_TABLES = (imports, reproductions, forgotten)  # small tables that tell of more than new results
-_FEW_KEYS = 100  # of one question whether results exist; most often one of the first keys has a result
+_FEW_KEYS = 100  # of the first question whether results exist, which most often finds one
 _OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 
 
@@ -168,10 +168,11 @@ class ResultsStore:
 
     def has_result(self, keys: Iterable[str]) -> bool:
         """Return whether any of the keys has a result; keys after the first hit are not computed."""
-        rest = iter(keys)
-        while chunk := list(islice(rest, _FEW_KEYS)):
+        rest, count = iter(keys), _FEW_KEYS
+        while chunk := list(islice(rest, count)):
             if self.find_done_keys(chunk):
                 return True
+            count *= 10
         return False
 
     def list_result_keys(self) -> list[str]:
