@@ -119,8 +119,6 @@ def read_deep_pnm(content: bytes, image: Image.Image) -> Values | None:
     if len(pixels) < 6 * width * height and not ImageFile.LOAD_TRUNCATED_IMAGES:
         raise OSError("image file is truncated")
     values = np.frombuffer(pixels.ljust(6 * width * height, b"\0"), ">u2").reshape(height, width, 3)
-    if largest == 65535:
-        return values.astype(np.uint16)
     scaled: Values = np.rint(values.clip(0, largest) * (65535 / largest)).astype(np.uint16)
     return scaled
 

@@ -257,12 +257,11 @@ def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Pa
     needed: list[Path] = []
     labels = np.empty(0, np.int64)
     for file in files:
-        if not needed or record.own:
-            columns = parquet_files.read_schema(file).names
-            if not {record.image_column, record.label_column} <= set(columns):
-                expected = f"'{record.image_column}' and '{record.label_column}'"
-                where = f"{source}: {file.name}" if needed else source
-                raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
+        columns = parquet_files.read_schema(file).names
+        if not {record.image_column, record.label_column} <= set(columns):
+            expected = f"'{record.image_column}' and '{record.label_column}'"
+            where = f"{source}: {file.name}" if needed else source
+            raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
         if record.of_each:
             labels = np.concatenate([labels, read_file_labels(file, record.label_column).values])

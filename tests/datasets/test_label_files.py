@@ -14,7 +14,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import hash_users_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.label_files import LabelColumns, read_image_labels
+from roarbench.datasets.label_files import ImageIndex, LabelColumns, find_names_in_list, read_image_labels
 from roarbench.plan.suites import read_suite
 from tests.helpers.image_files import TEXT, png, write_pictures
 
@@ -60,6 +60,12 @@ def test_labels_are_text_of_each_image(tmp_path, name, content):
 def test_first_row_may_name_an_image_that_is_gone(tmp_path):
     found = read_labels(tmp_path, "gone.png,x\n1.png,y\n2.png,x\n")
     assert (found.labels, found.missing) == ({"a/1.png": "y", "a/2.png": "x"}, ("gone.png",))
+
+
+def test_list_that_names_no_image_is_refused(tmp_path):
+    (tmp_path / "train.txt").write_text("some images\nof cats\n")
+    with pytest.raises(DataError, match="columns '1', '2', but none names an image in .*; expected a list"):
+        find_names_in_list(tmp_path / "train.txt", tmp_path, "", ImageIndex(PATHS))
 
 
 def test_names_are_looked_up_beside_label_file_first(tmp_path):

@@ -340,5 +340,7 @@ def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch
     part = open_undecoded_splits(smaller, None)
     found = {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()}
     assert found == {Split.TRAIN: ([9, 4], 7), Split.TEST: ([4], 0)}
+    with pytest.raises(DataError, match=r"images of shape \(2, 1, 28, 28\), expected \(2, 1, 32, 32\); check that"):
+        open_undecoded_splits(replace(record, size=32), None)
     monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, record.hub, tmp_path / "nowhere")
     assert locations.make_source_identity(record, None)["kind"] == "hub"
