@@ -40,8 +40,7 @@ class CallGuard:
         network, first = self._networks[number], (name, number) not in self._called
         self._called.add((name, number))
         for state in self._states if first else ():
-            if not state.has_same_outputs():  # passes of other estimators changed a buffer, such as a counter
-                state.restore()
+            state.restore()  # passes of other estimators may have changed a buffer, such as a counter
         logits = compute_logits_and_gradients(network, images)[0] if first else None
         with refuse_changes_of_network(network, name, images, self._states[number]):
             try:

@@ -79,7 +79,7 @@ class CheckTable(GainTable):
         """Return the gains and verdicts against Random by panel label and estimator; each column is a panel."""
 
         def judge(column: str, name: str) -> Verdict | OwnNetworkVerdict | None:
-            if column == OWN and self.own_network and name in self.own_network.verdicts:
+            if column == OWN and self.own_network:
                 return self.own_network.verdicts[name]
             return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
 
