@@ -16,7 +16,14 @@ from roarbench.common.text import format_count, list_quoted, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
-from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, SplitLists, find_split_lists, search_label_files
+from roarbench.datasets.find_label_files import (
+    LabelPlan,
+    LabelSearch,
+    SplitLists,
+    find_label_files_beside,
+    find_split_lists,
+    search_label_files,
+)
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
@@ -83,6 +90,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
     plan = plan_folders(root, paths)
     search = search_label_files(root, paths)
+    if not search.lists and (beside := find_label_files_beside(folder, paths)):
+        remedy = f"to use its labels or splits, name the folder above: roarbench new-suite {folder.parent}"
+        said = f"the images are named in {list_quoted(beside)} beside the folder '{folder.name}'; {remedy}"
+        search = replace(search, problems=(said, *search.problems))
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
     by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
     problems = () if choice.labels and choice.labels.usual else search.problems

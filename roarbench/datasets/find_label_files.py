@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,7 @@ from roarbench.datasets.table_columns import GROUP_NAME
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
+_MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any large text
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
@@ -66,6 +68,22 @@ class LabelSearch:
     problems: tuple[str, ...]  # why label files could not be read
     doubts: tuple[str, ...]  # why splits that are drawn at random may be wrong
     groups: Mapping[str, Mapping[str, str]]  # from each column of people or things to the value of each image
+
+
+def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
+    """Return the names of text files beside a folder that name its images by more than a number."""
+    index, found = ImageIndex(paths), []
+    with suppress(OSError):  # the folder above may be unreadable
+        files = sorted(file for file in folder.parent.iterdir() if file.suffix.lower() in LABEL_FILE_SUFFIXES)
+        for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
+            with suppress(DataError):  # a text is often no table
+                table = read_label_table(file, index.has)
+                column = label_files.find_path_column(table, "", index)
+                if not column or _share_of_images(table, column, index) < _MIN_NAMED:
+                    continue
+                place = table.columns.index(column)
+                found += [] if all(row[place].isdecimal() for row in table.rows) else [file.name]
+    return found
 
 
 def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
