@@ -120,14 +120,15 @@ def apply_with_shuffled_weights(call: Any, arguments: Sequence[Any], options: di
     have learned that its classes lie at places of the image, so that an axis of classes follows the image.
     """
     if call in _PRODUCTS:
-        arguments = [
-            _shuffle(part) if isinstance(part, nn.Parameter) or (call is F.linear and number == 1) else part
-            for number, part in enumerate(arguments)
-        ]
+        weights = {number for number, part in enumerate(arguments) if isinstance(part, nn.Parameter)}
+        weights |= {1} if call is F.linear else set()
+        arguments = [_shuffle(part) if number in weights else part for number, part in enumerate(arguments)]
     return apply_without_neighbours(call, arguments, options)
 
 
 def _shuffle(weight: Tensor) -> Tensor:
+    if type(weight) not in (Tensor, nn.Parameter):  # quantised weights, for example, have few functions
+        return weight
     order = np.random.default_rng(0).permutation(weight.numel())  # `torch.vmap` refuses torch's random operations
     return weight.flatten()[torch.from_numpy(order).to(weight.device)].view(weight.shape)
 

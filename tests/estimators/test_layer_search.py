@@ -486,6 +486,20 @@ def test_axis_of_classes_that_lie_at_places_of_the_image_is_no_grid():
         compute_layer_output(CornerEnsemble().eval(), images, "last")
 
 
+class Quantised(torch.Tensor):
+    """A matrix that cannot be flattened, as torchao's."""
+
+    def flatten(self, *axes):
+        raise NotImplementedError
+
+
+def test_weights_of_other_types_than_torch_are_not_shuffled():
+    network, batch = make_plain(), make_batch()
+    expected = compute_gradcam_by_hand(network, batch)
+    network.head.weight = nn.Parameter(network.head.weight.detach().as_subclass(Quantised))
+    torch.testing.assert_close(importance("gradcam", network, batch).as_subclass(torch.Tensor), expected)
+
+
 def test_layer_is_searched_again_after_network_changes():
     network, batch = write_as(ChannelsLast), make_batch()
     importance("gradcam", network, batch)
