@@ -306,7 +306,10 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
             seen = f"{list_quoted(other.files)} labels {count} by the same classes, which are left out"
             remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data]"
             said.append(f"warning: {seen}; to use them, {remedy}, also train and test if the files list splits")
-    best = _add_split_file(best, search, root, paths)
+    try:
+        best = _add_split_file(best, search, root, paths)
+    except DataError as error:  # the file of splits has a column that could be that of labels, too
+        said.append(f"warning: splits in another file than {list_quoted(best.files)} are not used, because {error}")
     if best.split_values:
         said.append(_describe_split_column(best))
         return _Choice(best, *best.split_values, best.columns.split, tuple(said))
@@ -317,8 +320,10 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
 
 def _add_split_file(best: LabelPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> LabelPlan:
     """Join label files that give no splits with a file that gives a split to nearly all of their images."""
-    splits = search.splits
-    if best.split_values or not splits or len(best.labels.keys() & splits.content.splits) < _MOST * len(best.labels):
+    sources = [source for source in (search.splits, *search.plans) if source and source.split_values]
+    covering = (s for s in sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels))
+    splits = next(covering, None)
+    if best.split_values or splits is None:
         return best
     files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
     content = read_image_labels(root, files, columns, paths)

@@ -72,9 +72,10 @@ class LabelSearch:
 
 def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
     """Return the names of text files beside a folder that name its images by more than a number."""
-    index, found = ImageIndex(paths), []
+    found: list[str] = []
     with suppress(OSError):  # the folder above may be unreadable
         files = sorted(file for file in folder.parent.iterdir() if file.suffix.lower() in LABEL_FILE_SUFFIXES)
+        index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
             with suppress(DataError):  # a text is often no table
                 table = read_label_table(file, index.has)

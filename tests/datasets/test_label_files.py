@@ -560,6 +560,31 @@ def test_label_files_beside_folder_are_named(tmp_path):
     assert f"{seen} folder above: roarbench new-suite {tmp_path / 'set'}" in said
 
 
+@pytest.mark.parametrize(
+    ("labels", "splits", "used"),
+    [
+        ("file,diagnosis\n{n},{kind}\n", "file,split,age\n{n},{split},{age}\n", ("labels.csv", "splits.csv")),
+        ("file,a,b\n{n},{a},{b}\n", "file,split\n{n},{split}\n", ("labels.csv", "splits.csv")),
+        ("file,a,b\n{n},{a},{b}\n", "file,split,age\n{n},{split},{age}\n", ("labels.csv",)),
+    ],
+)
+def test_splits_in_file_beside_that_of_labels_are_used_or_named(tmp_path, labels, splits, used):
+    for name, pattern in (("labels.csv", labels), ("splits.csv", splits)):
+        header, row = pattern.splitlines(keepends=True)
+        rows = [
+            row.format(n=n, kind="ab"[n % 2], a=n % 2, b=1 - n % 2, split="train" if n < 14 else "test", age=n % 5)
+            for n in range(20)
+        ]
+        (tmp_path / name).write_text(header + "".join(rows))
+    for number in range(20):
+        (tmp_path / f"{number}.png").write_bytes(png(np.full((8, 8, 3), number, np.uint8)))
+    said = []
+    record = infer_dataset(tmp_path, said.append)
+    assert (record.label_files, bool(record.share)) == (used, len(used) == 1)
+    warned = [line for line in said if line.startswith("warning: splits in another file than 'labels.csv' are")]
+    assert len(warned) == bool(record.share)
+
+
 def test_file_of_splits_without_column_names_gives_no_classes(tmp_path):
     for number in range(8):
         (tmp_path / f"{number}.png").write_bytes(png(np.full((8, 8, 3), number, np.uint8)))
