@@ -22,6 +22,7 @@ _MODULES = (
     *("torch.autograd", "torch.autograd.function", "torch.autograd.graph", "torch.fft", "torch.linalg"),
     *("torch.utils.checkpoint", "torch.nn"),
 )
+_UNUSED = "torch.compile"  # computes no row, and Lightning wraps it when it is imported
 _CLASSES = (torch.Tensor, torch._C.TensorBase, torch.autograd.Function)
 _FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, partial)
 _DESCRIPTORS = (staticmethod, classmethod, property)
@@ -102,8 +103,9 @@ def list_foreign_functions(networks: Iterable[nn.Module] = ()) -> list[str]:
     found = []
     for namespace in _read_torch():
         for name, function in namespace.functions.items():
-            if _is_foreign(function) and _is_name_of_torch(namespace.owner, name):
-                found.append(str(Patch(namespace, name)))
+            title = str(Patch(namespace, name))
+            if _is_foreign(function) and _is_name_of_torch(namespace.owner, name) and title != _UNUSED:
+                found.append(title)
     kinds = {kind for network in networks for module in network.modules() for kind in type(module).__mro__}
     for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
         forward: Any = vars(kind).get("forward")

@@ -157,6 +157,14 @@ def test_torch_itself_replaces_no_function(networks):
         del nn.Module.added_by_a_library
 
 
+def test_wrapper_of_lightning_causes_no_warning(networks, monkeypatch):
+    space = {}
+    file = "/elsewhere/site-packages/lightning/fabric/wrappers.py"
+    exec(compile("def capture(*values):\n    return values", file, "exec"), space)
+    monkeypatch.setattr(torch, "compile", space["capture"])
+    assert list_foreign_functions(networks) == []
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "title"),
     [
