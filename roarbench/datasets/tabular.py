@@ -157,14 +157,11 @@ def _check_decimal_points(table: pa.Table, path: Path) -> None:
     for name in texts:
         values = pc.unique(pc.cast(table[name], pa.string()))
         numbers = pc.all(pc.match_substring_regex(values, _WITH_COMMA_OR_GROUPS)).as_py()
-        seen = next((text for text in values.to_pylist() if numbers and text and _is_not_plain(text)), "")
+        marked = (text for text in values.to_pylist() if text and ("," in text or text.count(".") > 1))
+        seen = next(marked, "") if numbers else ""
         if seen:
             marks = "decimal commas" if "," in seen and "." not in seen else "separators of thousands"
             _refuse_marks(name, marks, seen, path)
-
-
-def _is_not_plain(text: str) -> bool:
-    return "," in text or text.count(".") > 1
 
 
 def _check_column_names(table: pa.Table, path: Path) -> None:

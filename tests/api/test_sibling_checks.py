@@ -61,6 +61,13 @@ def test_masks_of_pruned_siblings_are_not_taken_for_common_weights():
     collect(networks)
 
 
+def test_positions_that_siblings_hold_as_whole_numbers_are_not_taken_for_common_weights():
+    networks = make_good(3)
+    for network in networks:
+        network.register_buffer("positions", torch.arange(100_000))
+    collect(networks)
+
+
 PERMUTED, AT_CHANCE = Backbone(order=(1, 2, 3, 0), seed=5, head_seed=5), Backbone(scale=0.0, seed=6, head_seed=6)
 SWAPPED = Backbone(order=(1, 0, 2, 3), seed=5, head_seed=5)
 HEAD_ONLY = Backbone(seed=0, head_seed=9)
