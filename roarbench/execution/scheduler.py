@@ -237,8 +237,6 @@ class _Runner:
             yield from self._claim_leases_and_start_steps({step.make_lease_request(self._data): step for step in todo})
 
     def _claim_leases_and_start_steps(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
-        if not requests:
-            return
         answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
         for request, step in requests.items():
             keys = set(request.keys)
