@@ -170,7 +170,6 @@ class BoardContents:
     headline: str  # one or two sentences on estimators that beat every control; empty if verdicts are missing
     facts: tuple[str, ...]  # data, estimators, networks and date
     value_label: str  # label of the shown numbers, such as `matched gain, points`
-    caption: str  # meaning of the numbers, scope of the intervals, and exceptions
     rows: tuple[BoardRow, ...]  # rows by value, the best first and rows without a value last
     best_control: BoardRow | None  # control with the largest gain; None under own-network gain and without one
     axis: Axis

@@ -20,7 +20,6 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.protocols import ROAR
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import Estimate
@@ -46,8 +45,6 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
-        # the notes leave out signs such as †, because the rows state their doubts in words
-        caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
         best_control=controls[0]
         if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs

@@ -15,6 +15,7 @@ from roarbench.common.enums import Unit
 from roarbench.plan.protocols import ROAR, SHOWN, Protocol
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_renderers import format_csv, format_json
 
 ALL_GAINS = "All gains"
@@ -39,8 +40,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     live = site.live
     protocol = SHOWN[read_choice(view, address, "protocol", [shown.name for shown in view.protocols])]
     unit = Unit(read_choice(view, address, "unit", view.results.list_units(protocol)))
-    board = view.get_board(protocol, unit)
-    tables = [view.table(protocol, unit)] if live else view.tables
+    board, table = view.get_board(protocol, unit), view.table(protocol, unit)
+    tables = [table] if live else view.tables
     file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
@@ -55,10 +56,16 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         ],
         "suites": _make_suite_tabs(site, view),
         # the app's first page has no curves, because importing matplotlib takes long
-        "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
+        "curves": "" if live and not address.choices else _add_curve_picture(site, view, table),
         "legend": [("", board.colour_legend)],
         "files": _add_download_files(site, view, file_stem if live else view.slug, tables),
+        "captions": [write_caption(table)],
     }
+
+
+def write_caption(table: SuiteTable) -> str:
+    """Describe numbers, scope of intervals and exceptions, without signs such as †: rows state doubts in words."""
+    return f"{table.caption}. {write_all_notes(table, signs=False)}"
 
 
 def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
@@ -86,6 +93,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
         "suites": _make_suite_tabs(site, view),
         "legend": [(column.legend_title, column.colour_legend) for column in board.started_boards],
         "files": _add_download_files(site, view, view.slug, view.tables),
+        "captions": board.caption,
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
 from leaderboard.links import Address, PageNotFound, Site, make_address, read_choice
+from leaderboard.page.board import write_caption
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows, describe_verdict
@@ -55,6 +56,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         ],
         "rows": rows.values(),
         "describe_verdict": describe_verdict,
+        "caption": write_caption(view.table(protocol)),
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from leaderboard.board_contents import CONTROL, KINDS, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address, read_choice
-from leaderboard.page.board import _add_download_files
+from leaderboard.page.board import _add_download_files, write_caption
 from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
@@ -104,8 +104,9 @@ def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
     assert "6 estimators, 3 controls" in roar.facts
+    table = make_table(quick, ROAR, quick.suite.estimators_with_own_row)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
-        assert word in roar.caption
+        assert word in write_caption(table)
 
 
 def test_board_has_no_gains_for_mask_only_and_no_intervals_for_one_seed(quick):
