@@ -10,6 +10,7 @@ import pytest
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets import file_locations_and_downloads
+from roarbench.datasets.choose_layout import choose_layout
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import hash_users_files
 from roarbench.datasets.image_splits import list_images_and_class_names
@@ -60,6 +61,15 @@ def test_labels_are_text_of_each_image(tmp_path, name, content):
 def test_first_row_may_name_an_image_that_is_gone(tmp_path):
     found = read_labels(tmp_path, "gone.png,x\n1.png,y\n2.png,x\n")
     assert (found.labels, found.missing) == ({"a/1.png": "y", "a/2.png": "x"}, ("gone.png",))
+
+
+def test_label_file_above_nested_class_folders_is_read_from_its_own_folder(tmp_path):
+    for path in ("set/a/1.png", "set/a/2.png", "set/b/3.png", "set/b/4.png"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    (tmp_path / "labels.csv").write_text("file,label\n1.png,x\n2.png,y\n3.png,x\n4.png,y\n")
+    fields = choose_layout(tmp_path, lambda line: None).fields
+    assert (fields["folder"], fields["label_files"]) == (str(tmp_path), ("labels.csv",))
 
 
 def test_list_that_names_no_image_is_refused(tmp_path):

@@ -317,6 +317,8 @@ WRONG = (
     (SIZE, 'preprocessing = "torchvision:resnet18"', "no weights of torchvision:resnet18 ''; known: DEFAULT, IMAGENET"),
     (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; run pip install timm"),
     (IMAGES, 'images = "pictures/red"', "red has 8 images and no class folders; put the images of each class"),
+    (IMAGES, 'hub = "mine"\nrevision = "main"', ", [data]: hub is 'mine', expected OWNER/NAME as in the address"),
+    (IMAGES, "hub = 7", ", [data]: hub is 7, expected a string; write hub = "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read "),
