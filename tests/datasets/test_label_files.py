@@ -435,6 +435,8 @@ def write_flat_images(folder, table):
             lambda n: f"{n}.png,{'ab'[n % 2]},{n % 3}",
             "warning: column 'fold' of labels.csv has the values '0', '1', '2', of which none names a training",
         ),
+        ("file,label,fold", lambda n: f"{n}.png,{'ab'[n % 2]},1", "classes: the labels in column 'label'"),
+        ("file,label,set", lambda n: f"{n}.png,{'ab'[n % 2]},x{n}", "classes: the labels in column 'label'"),
         (
             "file,patient_id,label,split",
             lambda n: f"{n}.png,p{n // 4},{'ab'[n % 2]},{'train' if n < 14 else 'test'}",
@@ -465,6 +467,7 @@ def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_pat
     assert words in said and "in neither split" not in said
     assert said.count("patient_id") == 2 * ("patient" in words)
     assert ("label files" in said) == ("label files" in words)
+    assert ("of which none" in said) == ("of which none" in words)
 
 
 def test_labelled_images_of_a_third_split_are_counted(tmp_path):
