@@ -60,6 +60,57 @@ def make_lora():
     return adapted
 
 
+def make_adapter(kind, weights, **settings):
+    def make():
+        package = import_package("peft")
+        adapted = package.get_peft_model(make_convolutions(), getattr(package, kind)(**settings))
+        for name, values in adapted.named_parameters():
+            if weights in name:
+                nn.init.normal_(values)
+        return adapted
+
+    return make
+
+
+def make_segmentation_encoder():
+    encoder = import_package("segmentation_models_pytorch").encoders.get_encoder("resnet18", weights=None)
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.head = encoder, nn.Linear(512, CLASSES)
+
+        def forward(self, x):
+            return self.head(self.encoder(x)[-1].mean((2, 3)))
+
+    return Classifier()
+
+
+def make_lightning():
+    class Lit(import_package("lightning").LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = make_convolutions()
+
+        def forward(self, x):
+            return self.network(x)
+
+    return Lit()
+
+
+def make_quantised():
+    package = import_package("torchao.quantization")
+    network = make_convolutions()
+    package.quantize_(network, package.Int8WeightOnlyConfig())
+    return network
+
+
+def make_cvt():
+    package = import_package("transformers")
+    sizes = {"embed_dim": [8, 16, 32], "num_heads": [1, 2, 4], "depth": [1, 2, 3]}
+    return package.CvtForImageClassification(package.CvtConfig(**sizes, num_labels=CLASSES))
+
+
 def make_spiking():
     package = import_package("snntorch")
 
@@ -123,6 +174,13 @@ NETWORKS = {
     "transformers ViT": make_transformers_vit,
     "transformers ResNet": make_transformers_resnet,
     "peft LoRA": make_lora,
+    "peft DoRA": make_adapter("LoraConfig", "lora_B", r=2, target_modules=["3", "7"], use_dora=True),
+    "peft IA3": make_adapter("IA3Config", "ia3", target_modules=["3", "7"], feedforward_modules=["7"]),
+    "segmentation-models encoder": make_segmentation_encoder,
+    "Lightning": make_lightning,
+    "torchao int8": make_quantised,
+    "transformers CvT": make_cvt,
+    "torch.fx": lambda: torch.fx.symbolic_trace(make_convolutions()),
     "snntorch Leaky": make_spiking,
     "monai DenseNet": make_monai,
     "onnx2torch": make_onnx,
@@ -150,7 +208,7 @@ def build(make):
 def test_gradient_equals_finite_differences(make):
     """Along the gradient itself, in float64; a spiking network's gradient is a surrogate, which has no such truth."""
     network, batch = build(make)
-    if make in (make_spiking, make_keras, make_onnx):  # fixed to float32, or not differentiable
+    if make in (make_spiking, make_keras, make_onnx, make_quantised):  # fixed to float32, or not differentiable
         pytest.skip("no float64, or no true gradient")
     network.double()
     batch = batch._replace(images=batch.images.double())
