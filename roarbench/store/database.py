@@ -273,8 +273,12 @@ def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{mode}"
     # isolation_level=None: `_begin_transaction` starts transactions, not sqlite3
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=FULL")  # finished transactions are on the disk
-    connection.execute("PRAGMA foreign_keys=ON")
+    try:
+        connection.execute("PRAGMA synchronous=FULL")  # finished transactions are on the disk
+        connection.execute("PRAGMA foreign_keys=ON")
+    except sqlite3.Error:  # the first statement reads the file
+        connection.close()
+        raise
     return connection
 
 

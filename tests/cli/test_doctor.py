@@ -1,6 +1,7 @@
 """`doctor`: findings and advice on good and faulty machines."""
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -38,7 +39,7 @@ def test_doctor_reports_complete_machine_as_good(machine, call, tmp_path):
     findings = examine_store(tmp_path / "not" / "yet")
     assert all(finding.ok for finding in findings.values())
     assert findings["free memory"].found == "17.2 GB"
-    assert findings["libraries"].found.startswith(f"torch {doctor.torch.__version__}, torchvision ")
+    assert findings["libraries"].found.startswith(f"torch {version('torch')}, torchvision ")
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
     text = call("doctor", "--store", tmp_path / "not").out
     assert max(map(len, text.splitlines())) <= 80

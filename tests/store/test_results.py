@@ -278,6 +278,24 @@ def test_open_rejects_foreign_newer_or_damaged_database_unchanged(filled, spoil,
     assert read_contents(filled.parent) == before
 
 
+def test_refused_damaged_database_is_closed(filled, monkeypatch):
+    class Recorded(sqlite3.Connection):
+        def close(self):
+            super().close()
+            closed.append(self)
+
+    opened, closed, connect = [], [], sqlite3.connect
+
+    def record(*args, **settings):
+        opened.append(connect(*args, factory=Recorded, **settings))
+        return opened[-1]
+
+    execute_statements("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'")(filled)
+    monkeypatch.setattr(sqlite3, "connect", record)
+    open_refused_store(f"sqlite:///{filled}", read_only=True)
+    assert opened and {*map(id, opened)} == {*map(id, closed)}
+
+
 def test_store_without_write_permission_opens_read_only():
     with tempfile.TemporaryDirectory() as name:  # pytest's own are private
         folder, path = Path(name), Path(name, DEFAULT_FILE)
