@@ -265,6 +265,7 @@ def test_table_suite_drops_estimators_that_need_neighbours(table_suite_path):
 NAME, IMAGES, SHARE, SIZE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25", "size = 8"
 WRONG = (
     (NAME, 'name = "My Photos"', "name is 'My Photos', expected 1 to 40 lowercase letters, digits, hyphens; "),
+    (NAME, 'name = "図"', "name is '図', expected 1 to 40 lowercase letters, digits, hyphens; write name = \"mine\""),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which needs generated images; leave it out"),

@@ -162,17 +162,24 @@ def test_published_folder_rejects_removed_or_changed_row(published, folder):
             find_new_results(read_checked_folder(folder), read_checked_folder(published))
 
 
-@pytest.mark.parametrize("command", ["check", "comment"])
-def test_commands_for_reviewers_reject_changed_annotations(command, folder, tmp_path, call):
+@pytest.mark.parametrize(
+    ("command", "kind", "was", "now"),
+    [
+        ("check", AnnotationKind.TIES, 0.75, 0.0),
+        ("comment", AnnotationKind.TIES, 0.75, 0.0),
+        ("check", AnnotationKind.VALIDATE, ["ignores the class", "has maps of bytes"], ["ignores the class"]),
+    ],
+)
+def test_commands_for_reviewers_reject_changed_annotations(command, kind, was, now, folder, tmp_path, call):
     """The comment on a pull request said that all published rows are unchanged."""
     shutil.copytree(folder, before := tmp_path / "before")
     table = pq.read_table(folder / NAME)
-    for each, share in ((before, 0.75), (folder, 0.0)):
-        notes = {ANNOTATIONS: json.dumps({f"{AnnotationKind.TIES} {table['rankings'][0]}": share})}
+    for each, value in ((before, was), (folder, now)):
+        notes = {ANNOTATIONS: json.dumps({f"{kind} {table['rankings'][0]}": value})}
         pq.write_table(table.replace_schema_metadata(table.schema.metadata | notes), each / NAME)
         change_index(sha256=compute_sha256(each / NAME))(each)
     answer = call("results", command, folder, "--before", before)
-    assert answer.code == 2 and f"{NAME} was published with another value of 'ties " in answer.err
+    assert answer.code == 2 and f"{NAME} was published with another value of '{kind} " in answer.err
 
 
 def test_results_of_one_run_in_two_suites_may_differ_in_time_and_are_published_separately():
