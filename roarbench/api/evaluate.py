@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +22,12 @@ from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
-from roarbench.api.submission_source import choose_entry_point_code, make_submission, make_submission_name
+from roarbench.api.submission_source import (
+    choose_entry_point_code,
+    make_submission,
+    make_submission_name,
+    warn_of_values_outside_file,
+)
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings
@@ -154,9 +158,7 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         return find_estimator(estimator).id
     if callable(estimator):
         submission = make_submission(name, estimator)
-        if re.search(rb"\b(environ|getenv|argv)\b", submission.source):
-            seen = f"{name} reads environment variables or sys.argv, and functions run without any"
-            warn_caller(f"{seen}; pass values as defaults")
+        warn_of_values_outside_file(submission)
         _try_function_on_noise(submission, _adapt_as_in_file(name, estimator), suite.runnable_plan)
         return submission
     return _read_maps(name, estimator)

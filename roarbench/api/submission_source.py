@@ -54,6 +54,9 @@ _ENTRY_POINTS = {  # by number of required arguments
     3: _PLAIN_FUNCTION,
     4: "estimate = {call}\n",  # a submission's form, with a generator
 }
+_OUTSIDE_FILE = re.compile(
+    rb"\b(environ|getenv|argv)\b|(?<![\w.])__(name|file|spec|package)__|\b__(defaults|kwdefaults|code|globals)__"
+)
 _ADVICE = "create it inside your function, or pass precomputed maps"
 
 
@@ -79,10 +82,21 @@ def write_submission(function: Callable[..., Any], name: str = "", folder: str |
         ('my_saliency.py', True)
     """
     submission = make_submission(name or getattr(function, "__name__", ""), function)
+    warn_of_values_outside_file(submission)
     path = Path(folder) / f"{submission.name.replace('-', '_')}.py"
     if not path.exists() or path.read_bytes() != submission.source:
         write_file_refusing_existing(path, lambda temporary: temporary.write_bytes(submission.source))
     return path
+
+
+def warn_of_values_outside_file(submission: Submission) -> None:
+    """Warn if the code of a function reads environment variables, `sys.argv`, or names of its module or functions."""
+    from roarbench.api.inputs import warn_caller  # imports torch
+
+    found = dict.fromkeys(match[0].decode() for match in _OUTSIDE_FILE.finditer(submission.source))
+    if found:
+        seen = f"{submission.name} reads {', '.join(found)}, with other values or none where its file runs"
+        warn_caller(f"{seen}; pass values as defaults")
 
 
 def make_submission(name: str, function: Callable[..., Any]) -> Submission:

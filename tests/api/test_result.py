@@ -141,7 +141,7 @@ def clip_in_large_batches(model, inputs, targets):
 
 
 def depend_on_module(model, inputs, targets):
-    return inputs.abs() if __name__ == "roarbench_submission" else inputs
+    return inputs.abs() if depend_on_module.__module__ == "roarbench_submission" else inputs
 
 
 def set_training_mode(model, inputs, targets):
@@ -195,11 +195,15 @@ def scale_by_arguments(model, inputs, targets):
     return inputs * len(sys.argv)
 
 
+def scale_by_module(model, inputs, targets):
+    return inputs * len(__name__)
+
+
 @pytest.mark.parametrize("given", [scale_by_environment, scale_by_arguments])
 def test_evaluate_warns_of_environment_variables_and_arguments(suite, given):
     """A run has none, so the function would take its default in silence."""
     estimators = {"mine": given, "and": "no estimator"}
-    match = "mine reads environment variables or sys.argv, and functions run without any"
+    match = "mine reads (environ|argv), with other values or none where its file runs; pass values as defaults"
     with pytest.warns(UserWarning, match=match), suppress(roarbench.CallerError):
         roarbench.evaluate(suite, estimators, quiet=True)
 
@@ -215,6 +219,11 @@ def test_write_submission_writes_function_once(tmp_path):
     path = roarbench.write_submission(gradient_x_input, "boxed", tmp_path)
     assert path == roarbench.write_submission(gradient_x_input, "boxed", tmp_path) == tmp_path / "boxed.py"
     assert read_submission(path).description == "Gradient times input, summed over channels."
+
+
+def test_write_submission_warns_of_values_outside_the_file(tmp_path):
+    with pytest.warns(UserWarning, match="mine reads __name__, with other values or none where its file runs"):
+        roarbench.write_submission(scale_by_module, "mine", tmp_path)
 
 
 def test_evaluate_runs_in_two_threads_on_one_store(empty_store_suite):
