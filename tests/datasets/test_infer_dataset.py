@@ -338,6 +338,23 @@ def test_infer_dataset_rejects_rows_without_images(tmp_path, missing, said):
     assert_inference_fails(tmp_path, said)
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"bytes": None, "path": "1.png"},
+            "has no bytes in its column 'image', probably because only paths were stored",
+        ),
+        (None, r"4 of 12 images of .* cannot be decoded completely: row 0 of 'test', .* \(4 unreadable\); repair"),
+    ],
+)
+def test_splits_of_paths_and_of_no_images_are_refused(tmp_path, row, said):
+    write_parquet_split(tmp_path, [0, 1] * 4)
+    images = pa.array([row] * 4, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    write_parquet_split(tmp_path, [0, 1] * 2, "test", images)
+    assert_inference_fails(tmp_path, said)
+
+
 @pytest.mark.parametrize("columns", [("path",), ("file_name", "caption")])
 def test_names_in_parquet_files_are_checked(tmp_path, columns):
     """Slices of ten patients are drawn one by one; the names are beside the bytes, or in a column of their own."""
