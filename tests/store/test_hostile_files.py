@@ -125,6 +125,7 @@ def replace_column(name, values):
         (change_image_source(folder="../../a"), "expected a name without '/'"),
         (alter_row(roarbench_suites="[" * 10**5), "cannot be read"),
         (alter_row(roarbench_remarks='{"masks 0123": "<img>"}'), "'masks 0123' is not a valid annotation"),
+        (alter_row(roarbench_remarks='{"passes 0123": [1, 2, 3]}'), "'passes 0123' is not a valid annotation"),
         (change_suite(name="a/b"), "name is 'a/b', expected a name"),
         (change_suite(model="net.build@01234567", source="#"), "does not end in the hash of the network's file"),
         (change_suite(dataset="no such set"), "no data set"),

@@ -239,6 +239,12 @@ def put_train_in_place_of_test(path):
     path.write_text(json.dumps(manifest))
 
 
+def remove_checksum(path):
+    manifest = json.loads(path.read_text())
+    del manifest["files"]["test"]["sha256"]
+    path.write_text(json.dumps(manifest))
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "said"),
     [
@@ -247,6 +253,7 @@ def put_train_in_place_of_test(path):
         ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
         ("manifest.json", put_train_in_place_of_test, "test.arrow does not match its manifest"),
+        ("manifest.json", remove_checksum, "manifest.json lacks sizes or checksums of its files; delete .* and"),
         ("manifest.json", halve, "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text(json.dumps({"format": FORMAT + 1})), "; upgrade roarbench"),
