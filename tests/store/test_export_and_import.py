@@ -384,6 +384,7 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     assert store.failures.read_history(keys) == {}
     added = find_addable_estimators_with_runs(store.database, "planted", "resnet8")
     assert added == ["grad", TRUSTED]  # both run in any suite
+    assert not find_addable_estimators_with_runs(store.database, "planted", "mlp"), "no runs, not even failed ones"
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept

@@ -77,6 +77,13 @@ def test_time_of_given_maps_is_unknown_and_not_zero(store, unknown):
     assert store.open(SPEC).seconds is None
 
 
+def test_time_is_unknown_if_that_of_one_part_is(store):
+    write_all(store)
+    write(store, Split.TEST, 0, 16, seconds=None)
+    store.join_parts_and_finish(SPEC, COUNTS)
+    assert store.open(SPEC).seconds is None
+
+
 def test_sealed_rankings_open_with_same_planes_and_in_pyarrow(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
