@@ -52,7 +52,7 @@ _COPY_WORDS = {"aug", "augmented", "copy", "flipped", "mirrored", "rotated", "re
 _NEUTRAL_WORDS = {"set", "data", "dataset", "truth", "class", "object", "all", "new", "of", "the", "files", "folder"}
 _MIN_PARTS = 0.1  # smaller shares of suspicious names are ordinary classes: `mask` and `camera` among a hundred objects
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
-_MAX_SAMPLED, _PER_CLASS = 512, 8  # images whose values are inspected, in all and of each class and split
+_MAX_SAMPLED, _PER_CLASS = 512, 8  # images of each split whose values are inspected, in all and of each class
 _MASK_VALUES, _VALUE_WIDTH = 3, 8  # a mask has up to 3 values; lossy compression moves them by up to 8
 _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
 _CORNERS = {"upper left corner's": (0, 0), "lower right corner's": (-1, -1)}  # a frame or a stamp may tell the class
@@ -231,7 +231,7 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     labels, places = [], []
     for split in images.record.decoded_splits:
         positions = sample_images(images.splits[split].labels, per_class, not images.has_large_files)
-        positions = positions[: _MAX_SAMPLED // 2] if len(positions) > _MAX_SAMPLED else positions
+        positions = positions[:: -(-len(positions) // _MAX_SAMPLED) or 1]  # of more classes, every second or third
         contents = images.read(split, positions)
         few += map(has_few_values, contents)
         kinds += map(_describe_file, contents)

@@ -12,6 +12,7 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.datasets import repeated_images
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
+from roarbench.datasets import class_report
 from roarbench.datasets.class_report import find_part_names, has_few_values, list_class_counts
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts
@@ -137,6 +138,15 @@ def test_masks_beside_photographs_are_reported(tmp_path):
         write_masks(tmp_path / "mixed" / name, 12)
     lines = [line for line in list_warnings(tmp_path / "mixed") if "inspected images have at most 3 values" in line]
     assert len(lines) == 1 and "/mask" in lines[0] and "such as '" in lines[0]
+
+
+def test_classes_at_the_end_of_a_long_list_are_inspected(tmp_path, monkeypatch):
+    monkeypatch.setattr(class_report, "_MAX_SAMPLED", 8)
+    for number in range(20):
+        write = write_masks if number in (12, 15, 18) else write_noise
+        write(tmp_path / "set" / f"{number:02}", 2)
+    (line,) = (line for line in list_warnings(tmp_path / "set") if "at most 3 values" in line)
+    assert "most images of the class '12', '15', '18' have" in line
 
 
 def test_masks_beside_the_folder_of_classes_need_no_pattern(tmp_path):
