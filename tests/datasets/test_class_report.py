@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 
 from roarbench.common.enums import Split
-from roarbench.datasets import repeated_images
+from roarbench.datasets import class_report, repeated_images
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets import class_report
 from roarbench.datasets.class_report import find_part_names, has_few_values, list_class_counts
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts
