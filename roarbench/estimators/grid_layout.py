@@ -32,7 +32,6 @@ _POOLS = {F.avg_pool1d, F.avg_pool2d, F.max_pool1d, F.max_pool2d, torch.max_pool
 _OF_SIGNALS = {F.conv1d, F.avg_pool1d, F.max_pool1d, torch.max_pool1d}
 _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {F.relu_, torch.relu_, Tensor.relu_}
 _GATES = {torch.sigmoid, F.sigmoid, Tensor.sigmoid, F.hardsigmoid}
-_PRODUCTS = {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 
 
@@ -114,23 +113,26 @@ def apply_without_neighbours(call: Any, arguments: Sequence[Any], options: dict[
 
 
 def apply_with_shuffled_weights(call: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Call a function of torch as `apply_without_neighbours` does, but with shuffled weights in matrix products.
+    """Call a function of torch as `apply_without_neighbours` does, but with shuffled weights.
 
     The layout of a layer does not depend on its weights. But a network that joins the logits of several classifiers may
     have learned that its classes lie at places of the image, so that an axis of classes follows the image.
     """
-    if call in _PRODUCTS:
-        weights = {number for number, part in enumerate(arguments) if isinstance(part, nn.Parameter)}
-        weights |= {1} if call is F.linear else set()
-        arguments = [_shuffle(part) if number in weights else part for number, part in enumerate(arguments)]
+    weights = {number for number, part in enumerate(arguments) if isinstance(part, nn.Parameter)}
+    weights |= {1} if call is F.linear else set()  # a weight may be computed, for example by `torch.func`
+    arguments = [_shuffle(part) if number in weights else part for number, part in enumerate(arguments)]
     return apply_without_neighbours(call, arguments, options)
 
 
 def _shuffle(weight: Tensor) -> Tensor:
-    if type(weight) not in (Tensor, nn.Parameter):  # quantised weights, for example, have few functions
+    """Shuffle each axis of a matrix, or of weights with more axes."""
+    if weight.ndim < 2 or type(weight) not in (Tensor, nn.Parameter):  # quantised weights have few functions
         return weight
-    order = np.random.default_rng(0).permutation(weight.numel())  # `torch.vmap` refuses torch's random operations
-    return weight.flatten()[torch.from_numpy(order).to(weight.device)].view(weight.shape)
+    shuffled, generator = weight.detach(), np.random.default_rng(0)  # `torch.vmap` refuses torch's random operations
+    for axis, size in enumerate(weight.shape):
+        order = torch.from_numpy(generator.permutation(size)).to(weight.device)
+        shuffled = shuffled.index_select(axis, order)
+    return shuffled
 
 
 def _apply_to_cells(call: Any, more: Sequence[Any], named: dict[str, Any]) -> Any:

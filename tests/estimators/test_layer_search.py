@@ -479,17 +479,29 @@ class CornerEnsemble(nn.Module):
         return torch.stack([member(x.mean(1).flatten(1)) for member in self.members], 1).softmax(2).mean(1).log()
 
 
-def test_axis_of_classes_that_lie_at_places_of_the_image_is_no_grid():
+class StackedCornerEnsemble(CornerEnsemble):
+    """The same with one tensor of weights, (features, members, classes)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.stack([member.weight.detach() for member in self.members]).permute(2, 0, 1))
+
+    def forward(self, x):
+        return torch.tensordot(x.mean(1).flatten(1), self.weight, 1).softmax(2).mean(1).log()
+
+
+@pytest.mark.parametrize("make", [CornerEnsemble, StackedCornerEnsemble])
+def test_axis_of_classes_that_lie_at_places_of_the_image_is_no_grid(make):
     """Regression: Grad-CAM was a map of 2 x 2 classes."""
     images = torch.rand(2, 3, SIDE, SIDE, generator=seeded(0))
     with pytest.raises(RunError, match="no layer is suitable"):
-        compute_layer_output(CornerEnsemble().eval(), images, "last")
+        compute_layer_output(make().eval(), images, "last")
 
 
 class Quantised(torch.Tensor):
-    """A matrix that cannot be flattened, as torchao's."""
+    """A matrix whose entries cannot be selected, as torchao's."""
 
-    def flatten(self, *axes):
+    def index_select(self, *arguments):
         raise NotImplementedError
 
 
