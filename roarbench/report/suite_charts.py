@@ -221,16 +221,24 @@ def annotate_point(axes: Axes, text: str, x: float, y: float, size: float = FONT
 
 
 def lift_labels(axes: Axes) -> None:
-    """Place each label to the right of its point, and above labels and points that it would cover; the lowest first."""
+    """Place each label above labels and points that it would cover, the lowest first.
+
+    A label is at the right of its point, or at the left if a vertical line, such as another point's interval, would run
+    through it.
+    """
     scale, labels = 72 / axes.figure.dpi, [text for text in axes.texts if isinstance(text, Annotation)]
     points = {label: scale * axes.transData.transform(label.xy) for label in labels}
     taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
+    ends = [scale * line.get_transform().transform(line.get_xydata()) for line in axes.lines]
+    intervals = [(*line[0], line[-1][1]) for line in ends if len(line) == 2 and line[0][0] == line[1][0]]
     for label in sorted(labels, key=lambda text: float(text.xy[1])):
         x, y = points[label] + (4, 1)
         size, place = float(label.get_fontsize()), float(y)
         width = scale * Text.get_window_extent(label).width + 1  # without the line to the point
+        if any(x < at < x + width and low < y + size and y < high for at, low, high in intervals):
+            x -= width + 8
         for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
             if left < x + width and x < right and bottom < place + size and place < top:
                 place = top
         taken.append((x, x + width, place, place + size))
-        label.set_position((4, place - y + 1))
+        label.set_position((x - points[label][0], place - y + 1))

@@ -135,6 +135,15 @@ def test_verdict_of_table_and_not_interval_colours_bar():
     assert colours == [better, better, unclear, unclear, unclear, worse] and len({better, worse, unclear}) == 3
 
 
+def test_label_is_left_of_its_point_if_an_interval_would_run_through_it():
+    gains = {"sgsq-grad": (4.4, 3.0, 5.8), "occlusion": (5.9, 4.5, 7.3), "search": (2.8, 2.2, 3.4)}
+    verdicts = (OwnNetworkVerdict.SEARCHED, OwnNetworkVerdict.SEARCHED, OwnNetworkVerdict.CONTROL)
+    bars = {name: Bar(Estimate(*gain), verdict) for (name, gain), verdict in zip(gains.items(), verdicts, strict=True)}
+    cost = plot_gains({"gain": bars}, passes={"sgsq-grad": 30, "occlusion": 50, "search": 2}).axes[-1]
+    places = {text.get_text(): text.get_position()[0] for text in cost.texts}
+    assert places["sgsq-grad"] < 0 < min(places["occlusion"], places["blind search"])
+
+
 def test_blind_searches_are_controls_of_table_and_picture(both):
     """Searches stand between the estimators and the other controls, and neither explain nor fail to."""
     searches = [
