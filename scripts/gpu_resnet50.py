@@ -50,6 +50,7 @@ _KINDS = {  # kinds of work of a stage, as plans name them
 }
 _ON_CORES = "noise"  # kind of work that each worker does on its own core, even with a GPU
 _GPU_WORKERS = 4  # workers that share a GPU, because the noise of one worker's maps would keep the GPU waiting
+_AGAIN = 20.0  # seconds after which the end of the time is signalled again: Python drops an interrupt in a finaliser
 _FACTOR = 1.5  # a plan agrees with a time that differs by at most this factor
 
 
@@ -150,6 +151,9 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                             before = now
                             failures += [event.failure] * bool(event.failure)
                     title, failed = part, failed + len(failures)
+                except KeyboardInterrupt:
+                    signal.setitimer(signal.ITIMER_REAL, 0)  # no other interrupts while rows are written
+                    raise
                 finally:  # after the time limit, too
                     say(compare_with_plans(title, measured, plans))
                     for failure in failures[:3]:
@@ -170,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     (arguments.out / "store").mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGALRM, signal.default_int_handler)  # the end of the time is Ctrl-C: workers save their state
-    signal.setitimer(signal.ITIMER_REAL, 60 * arguments.minutes)
+    signal.setitimer(signal.ITIMER_REAL, 60 * arguments.minutes, _AGAIN)
     try:
         failed = run_parts(arguments.data, arguments.out, arguments.workers, arguments.suite, arguments.max_images)
         sys.exit(1 if failed else 0)
@@ -178,6 +182,7 @@ def main() -> None:
         print(error, file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         print(f"stopped after {arguments.minutes:g} minutes; the same command resumes", flush=True)
 
 
