@@ -143,6 +143,7 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                 graph = build_job_graph(work, list(runs.values()), needed)
                 sharing, measure = replace(request, start=start), lambda _: all_rates["measured"]
                 steps = do_steps_on_workers(sharing, store, console, work, graph, measure)
+                ended: BaseException | None = None
                 try:
                     with closing(steps):
                         for event in steps:
@@ -151,14 +152,15 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                             before = now
                             failures += [event.failure] * bool(event.failure)
                     title, failed = part, failed + len(failures)
-                except KeyboardInterrupt:
+                except BaseException as error:
                     signal.setitimer(signal.ITIMER_REAL, 0)  # no other interrupts while rows are written
-                    raise
-                finally:  # after the time limit, too
-                    say(compare_with_plans(title, measured, plans))
-                    for failure in failures[:3]:
-                        say(f"{part}: {len(failures)} steps failed: {failure}")
-                    write_rows(store, workspace, out / "rows.parquet")
+                    ended = error.with_traceback(None)  # whose frames may hold a statement that blocks the database
+                say(compare_with_plans(title, measured, plans))
+                for failure in failures[:3]:
+                    say(f"{part}: {len(failures)} steps failed: {failure}")
+                write_rows(store, workspace, out / "rows.parquet")
+                if ended:
+                    raise ended
     return failed
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from sqlalchemy import text
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_image import decode_image
@@ -109,7 +110,10 @@ def test_script_runs_all_parts_after_stop(suite, packed, tmp_path, monkeypatch, 
         for number, event in enumerate(real(request, store, console, work, graph, measure)):
             yield event
             if number and any(run.cell.retrain.trains for step in graph.steps for run in step.runs):
-                raise KeyboardInterrupt
+                with store.database.begin_exclusive_write() as connection:
+                    rows = connection.execute(text("INSERT INTO roarbench_version VALUES ('a') RETURNING version_num"))
+                    assert rows.returns_rows, "this frame has an unfinished statement"
+                    raise KeyboardInterrupt
 
     monkeypatch.setattr(gpu_resnet50, "do_steps_on_workers", stop_in_second_part)
     with pytest.raises(KeyboardInterrupt):
