@@ -24,21 +24,8 @@ PATH_NAMES = (
 )
 LABEL_NAMES = (
     *("label", "labels", "class", "classes", "target", "category", "classid", "classname", "labelname", "categoryid"),
-    *(
-        "labelid",
-        "classlabel",
-        "categorylabel",
-        "imagelabel",
-        "diagnosis",
-        "dx",
-        "findinglabels",
-        "predictionstring",
-        "breed",
-        "species",
-        "variety",
-        "tumor",
-        "y",
-    ),
+    *("labelid", "classlabel", "categorylabel", "imagelabel", "diagnosis", "dx", "findinglabels", "predictionstring"),
+    *("breed", "species", "variety", "tumor", "y"),
 )
 SPLIT_NAMES = (
     *("split", "set", "subset", "partition", "fold", "folds", "kfold", "phase", "dataset", "usage"),

@@ -58,7 +58,7 @@ class UserImages:
 
     @cached_property
     def names(self) -> dict[Split, list[str]]:
-        """The path of each image, relative to the folder of its group, or the name that a parquet file has for it.
+        """Return the path of each image, relative to the folder of its group, or its name in a parquet file.
 
         Images of parquet files without names have empty texts.
         """

@@ -245,7 +245,7 @@ def _sum_others(changes: Tensor, axis: int) -> Tensor:
 
 
 class _Movement(NamedTuple):
-    """How the change of a tensor along an axis follows the changed bands."""
+    """Movement of a tensor's change along an axis with the changed bands."""
 
     slope: float  # by which the centre of the change moves if the band moves by 1; negative if the axis is reversed
     correlation: float  # of the two centres, -1 to 1
