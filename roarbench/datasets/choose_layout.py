@@ -28,7 +28,7 @@ from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
 from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
-from roarbench.datasets.table_columns import describe_group
+from roarbench.datasets.table_columns import GROUP_NAME, describe_group
 from roarbench.datasets.tabular import parse_numbers
 from roarbench.datasets.unsupported_files import describe_unread_archives
 
@@ -264,10 +264,11 @@ def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
-        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
-        if not _are_same_classes(class_of, labels.labels, common):
+        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common}) if labels.usual else ""
+        is_label = labels.usual or labels.clear and not GROUP_NAME.fullmatch(labels.columns.label)
+        if is_label and not _are_same_classes(class_of, labels.labels, common):
             seen = f"gives other classes to {format_count(len(common), 'image')}"
-        if labels.usual and seen:
+        if seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
             yield f"warning: classes are the folders' names, but {list_quoted(labels.files)} {seen}; {remedy}"
 

@@ -3,6 +3,7 @@
 Such folders are splits, parts of a data set, and masks beside photographs.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH
 from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
-from roarbench.datasets.table_columns import describe_alike_classes
+from roarbench.datasets.table_columns import describe_alike_classes, describe_measurements
 from roarbench.datasets.user_images import UserImages, sample_images
 
 _MAX_LISTED, _FIRST, _LAST = 24, 12, 6  # of more classes than 24, the first 12 and the last 6 are listed
@@ -67,6 +68,8 @@ def describe_images(images: UserImages) -> Iterator[str]:
         yield from images.notes
         from_folders = images.record.own == FOLDERS and not images.record.label_files
         yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
+        if not from_folders and not images.record.numbered:
+            yield from describe_measurements(images.classes)
         are_named = all(map(all, images.names.values()))
         if are_named and not images.record.test_only:
             yield from describe_series(images)
@@ -144,7 +147,7 @@ def describe_odd_class_folders(images: UserImages) -> Iterator[str]:
 def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if any("*" in name for name in images.record.split_names.values()):  # splits lie inside the class folders
         return
-    inner = _list_inner_folders(images)
+    level, inner = _list_inner_folders(images)
     holders: dict[str, list[str]] = {}
     for class_name, names in inner.items():
         for name in sorted(names):
@@ -152,7 +155,7 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
-    depth = images.record.class_depth
+    depth = images.record.class_depth + level
     deeper = f'write class_depth = {depth + 1} (or "last") under [data]'
     if shared := [name for name in nested if len(holders[name]) > 1]:
         seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
@@ -172,9 +175,13 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
 
-def _list_inner_folders(images: UserImages) -> dict[str, set[str]]:
-    """Return the names of the folders in each class folder that hold images; an empty name for images beside them."""
-    inner: dict[str, set[str]] = {}
+def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]]]:
+    """Return the names of the folders in each class folder that hold images; an empty name for images beside them.
+
+    If all images lie in an inner folder of one name, as in `amazon/images/bike`, the folders inside it are listed. The
+    first value is the number of such levels.
+    """
+    found: dict[str, set[tuple[str, ...]]] = {}  # the folders between a class folder and its images
     for split, raw in images.splits.items():
         name = Path(images.record.split_names[split])
         prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
@@ -182,8 +189,10 @@ def _list_inner_folders(images: UserImages) -> dict[str, set[str]]:
             assert isinstance(group, FileGroup)
             for file in group.files:
                 class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
-                inner.setdefault(class_name, set()).add(between[0] if between else "")
-    return inner
+                found.setdefault(class_name, set()).add(tuple(between))
+    level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
+    inner = {name: {"".join(between[level : level + 1]) for between in found[name]} for name in found}
+    return level, inner
 
 
 def _describe_part_names(images: UserImages) -> Iterator[str]:

@@ -52,6 +52,7 @@ class LabelPlan:
     content: ImageLabels
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
+    clear: bool = True  # whether no other column could be that of labels
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -239,7 +240,8 @@ def _make_plan(
         content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
         if _could_be_classes(content.labels):
             usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
-            return LabelPlan(tuple(patterns), columns, content, usual, values)
+            clear = table.named or len(table.columns) == 2
+            return LabelPlan(tuple(patterns), columns, content, usual, values, clear)
     if not values:
         return None
     wanted = LabelColumns(path_column, "", split if table.named else table.path.name)

@@ -35,7 +35,7 @@ from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_columns import (
-    describe_missing_rows_or_labels,
+    describe_missing_content,
     describe_other_columns,
     find_image_and_label_columns,
     has_image_column,
@@ -259,17 +259,17 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     try:
         image, label = find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not describe_missing_rows_or_labels(files[test], label)), "")
+        test = next((test for _, test in pairs if not describe_missing_content(files[test], image, label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            warn(f"warning: the split '{first}' has no {describe_missing_rows_or_labels(files[first], label)}; {used}")
-        if missing := describe_missing_rows_or_labels(files[train], label):
+            warn(f"warning: the split '{first}' has no {describe_missing_content(files[first], image, label)}; {used}")
+        if missing := describe_missing_content(files[train], image, label):
             raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
             total = sum(group.rows for group in parquet_files.list_row_groups(files[name]))
             lacking = parquet_files.count_missing_images(files[name], image)
-            if MAX_DAMAGED_SHARE * total < lacking < total:  # if all are missing, paths were stored in their place
+            if lacking > MAX_DAMAGED_SHARE * total:
                 seen = f"{lacking} of {total} rows of the split '{name}' have no image in column '{image}'"
                 raise DataError(f"{folder}: {seen}; remove these rows")
     except (OSError, pa.ArrowException) as error:

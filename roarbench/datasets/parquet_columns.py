@@ -100,14 +100,17 @@ def read_image_names(group: parquet_files.RowGroup, image: str, label: str) -> l
     return [name or "" for name in values.to_pylist()]
 
 
-def describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
-    """Return `rows` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1 or missing."""
+def describe_missing_content(files: list[Path], image: str, label: str) -> str:
+    """Return `rows`, `images` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1."""
     names = {column.lower() for file in files for column in parquet_files.read_schema(file).names}
-    if not names & {name.lower(), *table_columns.LABEL_COLUMN_NAMES}:
+    if not names & {label.lower(), *table_columns.LABEL_COLUMN_NAMES}:
         return "labels"
-    columns = [parquet_files.read_column(file, name) for file in files]
-    if not any(map(len, columns)):
+    columns = [parquet_files.read_column(file, label) for file in files]
+    rows = sum(map(len, columns))
+    if not rows:
         return "rows"
+    if parquet_files.count_missing_images(files, image) == rows:
+        return "images"
     return "labels" if all(map(_are_labels_withheld, columns)) else ""
 
 

@@ -7,6 +7,7 @@ Hugging Face `datasets` assigns the files to splits, and `pyarrow` reads the fil
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -103,15 +104,20 @@ def list_row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
 
 
 def count_missing_images(files: list[Path], name: str) -> int:
-    """Count the rows of a split whose image is null, by the files' statistics; no image is read."""
-    missing = 0
+    """Count the rows of a split whose image is null, by the files' statistics; no image is read.
+
+    The count is 0 if all are null and paths are stored in their place, which a later check names.
+    """
+    missing, rows = Counter[str](), 0
     for file in files:
         with _add_file_name_to_errors(file), pq.ParquetFile(file) as table:
+            rows += table.metadata.num_rows
             groups = map(table.metadata.row_group, range(table.num_row_groups))
-            columns = (group.column(number) for group in groups for number in range(group.num_columns))
-            stored = [each.statistics for each in columns if each.path_in_schema in (name, f"{name}.bytes")]
-        missing += sum(each.null_count for each in stored if each and each.has_null_count)
-    return missing
+            for column in (group.column(number) for group in groups for number in range(group.num_columns)):
+                stored = column.statistics
+                missing[column.path_in_schema] += stored.null_count if stored and stored.has_null_count else 0
+    lacking = missing[name] + missing[f"{name}.bytes"]
+    return 0 if lacking == rows > missing.get(f"{name}.path", rows) else lacking
 
 
 def read_schema(file: Path) -> pa.Schema:

@@ -41,6 +41,7 @@ GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|uid|nr|no|name|number))?",
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
+_MOST_NUMBERS = 10  # grades and digits; more numbers that do not begin at 0 or 1, or have gaps, may be measurements
 _LONGEST_TYPE = 40  # characters; the type of a struct names all its fields
 _MIN_LIST = 16  # numbers in a cell; fewer may be a date, a version or an address
 _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -274,6 +275,14 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
             yield f"warning: '{alike[key][0]}' is a class; if it marks missing labels or other classes, leave it out"
 
 
+def describe_measurements(names: Sequence[str]) -> Iterator[str]:
+    """Yield a warning of labels that are many numbers, such as ages; classes are numbered from 0 or 1 without gaps."""
+    numbers = sorted(tabular.parse_numbers(names))
+    if len(numbers) > _MOST_NUMBERS and (numbers[-1] - numbers[0] >= len(numbers) or numbers[0] > 1):
+        seen = f"the classes are {len(numbers)} numbers from {numbers[0]:g} to {numbers[-1]:g}"
+        yield f"warning: {seen}; if they are measurements, such as ages, write ranges (20-29) in their place"
+
+
 def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     """Yield the classes of a column with their shares, the largest first, and warnings of names that are alike."""
     counts = pc.value_counts(pc.cast(table[label], pa.string())).to_pylist()
@@ -282,4 +291,5 @@ def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     yield f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
     if few := [f"'{row['values']}' {row['counts']}" for row in reversed(ordered) if row["counts"] < _HANDFUL]:
         yield f"warning: classes with fewer than {_HANDFUL} rows: {list_some(few)}; add rows, or leave them out"
-    yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
+    names = sorted(row["values"] for row in counts)
+    yield from (*describe_alike_classes(names, "spell them alike"), *describe_measurements(names))

@@ -68,6 +68,19 @@ def test_first_and_last_of_many_classes_are_listed(tmp_path):
     assert lines[1].split()[0].endswith("-long-…") and len({len(line) for line in lines[1:13]}) == 1
 
 
+@pytest.mark.parametrize("from_folders", [False, True])
+def test_ages_as_labels_of_images_are_named(tmp_path, from_folders):
+    """Names of folders are chosen, so they are classes, such as numbers of species."""
+    if from_folders:
+        for age in range(20, 32):
+            write_noise(tmp_path / "set" / str(age), 4)
+    else:
+        write_noise(tmp_path / "set" / "faces", 48)
+        rows = [f"{number:02}.png,{20 + number % 12}" for number in range(48)]
+        (tmp_path / "set" / "ages.csv").write_text("\n".join(["file,age", *rows]))
+    assert any("measurements, such as ages" in line for line in list_messages(tmp_path / "set")) != from_folders
+
+
 def test_class_names_of_parquet_files_are_listed(tmp_path):
     pictures = [png(np.full((8, 8, 3), number, np.uint8)) for number in range(12)]
     pq.write_table(pa.table({"image": pictures, "label": ["ant", "bee"] * 6}), tmp_path / "train-0.parquet")
@@ -82,6 +95,7 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
     [
         ("x/abbey x/alley y/bakery y/bank", "the class 'x' holds subfolders: 'abbey', 'alley', whose images count as"),
         ("wet/scab wet/rot dry/scab dry/rot", "'dry', 'wet' hold subfolders of the same names: 'rot', 'scab'"),
+        ("web/images/bike web/images/mug slr/images/bike", "'slr', 'web' hold subfolders of the same names: 'bike'"),
         (
             "ill/images ill/masks well/images well/masks",
             "to leave out masks or others of 'images', 'masks', write leave_out = [NAMES]",

@@ -179,6 +179,29 @@ def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, li
 
 
 @pytest.mark.parametrize(
+    ("name", "heading", "row", "warned"),
+    [
+        ("labels/all.txt", "", "pictures/{path} {label}", True),  # as RVL-CDIP and Clothing1M
+        ("train.csv", "id,landmark_id\n", "{stem},{label}", True),
+        ("train.csv", "id,patient_id\n", "{stem},{label}", False),
+        ("boxes.txt", "", "pictures/{path} {label} 7 7", False),
+    ],
+)
+def test_lists_of_images_and_labels_that_contradict_folders_are_named(tmp_path, name, heading, row, warned):
+    paths = [f"{folder}/{folder}{number}.png" for folder in "xy" for number in range(8)]
+    rows = []
+    for number, path in enumerate(paths):
+        (tmp_path / "set" / "pictures" / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (15 * number, 9, 40)).save(tmp_path / "set" / "pictures" / path)
+        rows.append(row.format(path=path, stem=path[2:-4], label=number % 2))
+    (tmp_path / "set" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "set" / name).write_text(heading + "\n".join(rows))
+    record, said = infer_with_messages(tmp_path / "set")
+    assert not record.label_files
+    assert (f"the folders' names, but '{name}' gives other classes to 16 images; if the file" in said) == warned
+
+
+@pytest.mark.parametrize(
     ("labels", "said"),
     [
         (("y", "x"), "labels the images of the folder 'x' 'y'; if the file is right"),
@@ -338,21 +361,24 @@ def test_infer_dataset_rejects_rows_without_images(tmp_path, missing, said):
     assert_inference_fails(tmp_path, said)
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (
-            {"bytes": None, "path": "1.png"},
-            "has no bytes in its column 'image', probably because only paths were stored",
-        ),
-        (None, r"4 of 12 images of .* cannot be decoded completely: row 0 of 'test', .* \(4 unreadable\); repair"),
-    ],
-)
-def test_splits_of_paths_and_of_no_images_are_refused(tmp_path, row, said):
-    write_parquet_split(tmp_path, [0, 1] * 4)
-    images = pa.array([row] * 4, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
-    write_parquet_split(tmp_path, [0, 1] * 2, "test", images)
-    assert_inference_fails(tmp_path, said)
+PATHS_ALONE = "has no bytes in its column 'image', probably because only paths were stored"
+
+
+@pytest.mark.parametrize(("name", "lack"), [("train", "the split 'train' has no images"), ("test", "")])
+@pytest.mark.parametrize("is_struct", [True, False])
+def test_splits_of_paths_and_of_no_images_are_named(tmp_path, name, lack, is_struct):
+    """Test images may be withheld, as labels are."""
+    write_parquet_split(tmp_path, [0, 1] * 4, "train" if name == "test" else "test")
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    paths = pa.array([{"bytes": None, "path": "1.png"}] * 4, kind)
+    write_parquet_split(tmp_path, [0, 1] * 2, name, paths)
+    assert_inference_fails(tmp_path, PATHS_ALONE)
+    write_parquet_split(tmp_path, [0, 1] * 2, name, pa.array([None] * 4, kind if is_struct else pa.binary()))
+    if lack:
+        assert_inference_fails(tmp_path, lack)
+    else:
+        record, said = infer_with_messages(tmp_path)
+        assert record.share and "the split 'test' has no images; test images are drawn from 'train'" in said
 
 
 @pytest.mark.parametrize("columns", [("path",), ("file_name", "caption")])

@@ -57,6 +57,27 @@ def test_classes_of_csv_files_are_texts(tmp_path, labels, numbers):
     assert len(alike) == {"007": 1, "7.0": 2, "true": 1, "null": 1}.get(labels[0], 0)
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            range(20, 32),
+            "the classes are 12 numbers from 20 to 31; if they are measurements, such as ages, write ranges",
+        ),
+        (range(0, 120_000, 10_000), "the classes are 12 numbers from 0 to 110000; if they"),
+        (range(1, 13), ""),
+        (range(12), ""),
+        (range(3, 9), ""),  # grades of wine
+        ([f"{age} years" for age in range(20, 32)], ""),
+    ],
+    ids=str,
+)
+def test_many_numbers_as_classes_are_named(tmp_path, labels, said):
+    features = [number / 7 for number in range(2 * len(labels))]
+    found = infer(write_csv(tmp_path / "rows.csv", [*labels, *labels], features))[1]
+    assert said in found and ("measurements" in found) == bool(said)
+
+
 def test_class_column_without_usual_name_may_be_named_na(tmp_path):
     path = write_csv(tmp_path / "rows.csv", ["NA", "null"] * 4)
     path.write_text(path.read_text().replace("label", "country"))

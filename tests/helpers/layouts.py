@@ -764,6 +764,16 @@ LAYOUTS = [
         written='images = "FOLDER"\nclass_depth = 2\ntest_share = 0.3',
     ),
     Layout(
+        "Office-31",
+        train={
+            f"{domain}/images/{name}/frame_{{0001-0004}}.jpg": name
+            for domain in ("amazon", "dslr", "webcam")
+            for name in ("bike", "mug")
+        },
+        chosen="class_depth = 3",
+        written='images = "FOLDER"\nclass_depth = 3\ntest_share = 0.3',
+    ),
+    Layout(
         "LC25000",
         train={
             "colon_image_sets/colon_aca/colonca{1-4}.jpeg": "colon_aca",
