@@ -1,28 +1,115 @@
-"""Build the contents of a board from a table of a suite."""
+"""Build the contents of boards from tables of a suite; headlines count the rows that are *shown* to be better."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from leaderboard.board_contents import (
     BEATS,
     BELOW,
     OPEN,
+    UNJUDGED,
     BoardContents,
     BoardRow,
     classify_verdict,
     find_kinds,
     make_gain_axis,
 )
-from leaderboard.headline import add_missing_runs_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.text import TABLE_WORDS, capitalize, format_count
+from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.protocols import ROAR
+from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
+from roarbench.report.combined_table import CombinedTable
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import list_texts_beside_gain
-from roarbench.stats.board_records import RANDOM, Row
+from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+
+BLURRED = "random-blurred"
+
+
+def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, one_network: bool = False) -> str:
+    """Describe how many estimators are shown to beat every control; a sentence names the added rows that do.
+
+    The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
+    suite. It names the protocol if another one has the opposite order.
+    """
+    own = [row for row in rows if not row.added]
+    estimators = _select_own_estimators(rows)
+    if not estimators or any(row.control for row in rows if row.added) or any(row.value.value is None for row in own):
+        return ""
+    if not all(row.beating for row in estimators):
+        return ""
+    winners = [row for row in estimators if row.beating and row.beating.beats_all]
+    under = f"under {protocol.title}, " * has_opposite_order(protocol)
+    of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
+    shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
+    added = [row for row in rows if row.added and row.beating and row.beating.beats_all]
+    sentences = (
+        capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
+        f"Added rows that beat every control: {_join_names(added)}." if added else "",
+    )
+    return " ".join(filter(None, sentences))
+
+
+def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
+    """Add missing runs, such as `6 of 99 runs are missing`, to a headline unless it is empty: its counts may change."""
+    return f"{headline} Unfinished: {unfinished_text}." if headline and unfinished_text else headline
+
+
+def write_combined_headline(
+    network: Sequence[BoardRow], roar: Sequence[BoardRow], included_levels_text: str = ""
+) -> str:
+    """Count the estimators that are shown to explain their network, and to beat Random under ROAR.
+
+    The result is empty if a row lacks its verdict; rows that were added to the suite are not counted. If ROAR has
+    results at only some levels, `included_levels_text` names them, such as `at 90 %`, and rows without a result at one
+    of them are not counted.
+    """
+    explained = _count_explaining_rows(network)
+    retrained = [row for row in _select_own_estimators(roar) if row.value.value is not None or not included_levels_text]
+    if not explained or not retrained or any(row.verdict_class == UNJUDGED for row in retrained):
+        return ""
+    estimators = f"{'its ' * any(row.added for row in roar)}{len(retrained)}"
+    winners = sum(row.verdict_class == BEATS for row in retrained)
+    verb = "is" if winners < 2 else "are"
+    blurred_beats = any(row.id == BLURRED and row.verdict_class == BEATS for row in roar)
+    blurred = (", and so is blurred noise" if winners else ", but blurred noise is") * blurred_beats
+    protocol = f"under ROAR {included_levels_text}".rstrip()
+    order = ORDER_NAMES[OWN_NETWORK.order]
+    return (
+        f"{explained} ({order}); {protocol} {winners or 'none'} of {estimators} {verb} shown to beat Random{blurred}."
+    )
+
+
+def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> str:
+    """Describe how many of the suite's estimators are shown to explain their network; empty if a verdict is missing."""
+    explained = _count_explaining_rows(rows)
+    return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)."
+
+
+def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:
+    """Count the rows that are shown to explain their network; in a table without a search, those above 0."""
+    estimators = _select_own_estimators(rows)
+    verdicts = [row.network.verdict for row in estimators if row.network]
+    if not estimators or len(verdicts) < len(estimators):
+        return ""
+    without_search = not any(row.network and row.network.search for row in estimators)
+    count = verdicts.count(OwnNetworkVerdict.ABOVE_ZERO if without_search else OwnNetworkVerdict.EXPLAINS)
+    of = f"{count or 'None'} of {'the suite’s ' * any(row.added for row in rows)}{len(estimators)} estimators"
+    if without_search:
+        return f"{of} {'gain' if count > 1 else 'gains'} more than 0, compared with no blind search"
+    return f"{of} {'is shown to explain its' if count < 2 else 'are shown to explain their'} network"
+
+
+def _select_own_estimators(rows: Sequence[BoardRow]) -> list[BoardRow]:
+    return [row for row in rows if row.is_estimator and not row.added]
+
+
+def _join_names(rows: Sequence[BoardRow]) -> str:
+    return join_with_and(f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
 
 
 def make_board_contents(table: SuiteTable) -> BoardContents:
@@ -117,3 +204,39 @@ def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
     own_about = submission.description if submission and not row.twin else row.about
     return capitalize(shorten_line(own_about))
+
+
+@dataclass(frozen=True)
+class CombinedBoard:
+    """The board as a page shows it, with a column per gain: ROAR gain, own-network gain, and matched gain if run."""
+
+    headline: str
+    facts: tuple[str, ...]
+    caption: tuple[str, ...]
+    boards: tuple[BoardContents, ...]
+    rows: tuple[BoardRow, ...]  # a row of any of the boards, for what is the same on all of them
+
+    @property
+    def started_boards(self) -> list[BoardContents]:
+        return [board for board in self.boards if board.started_rows]
+
+
+def make_combined_board(both: CombinedTable, matched: BoardContents | None = None) -> CombinedBoard:
+    """Build the board of ROAR and own-network gain; `matched`, if given, adds a column of matched gain."""
+    made = (*map(make_board_contents, both.tables), *([matched] if matched else ()))
+    boards = tuple(replace(board, best_control=None) for board in made)
+    first_rows = {name: row for board in reversed(boards) for name, row in board.started_rows.items()}
+    listed = dict.fromkeys([*both.names, *first_rows])
+    rows = [
+        replace(first_rows[name], signs=" ".join(both.list_row_signs(name))) for name in listed if name in first_rows
+    ]
+    gains = capitalize(", ".join(board.gain_with_levels for board in boards if board.started_rows))
+    roar, own_network, *_ = boards
+    headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
+    return CombinedBoard(
+        headline=add_missing_runs_to_headline(headline, both.unfinished_text),
+        facts=list_facts(both.own_network, [row.id for row in rows], gains, both.roar.board.images),
+        caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
+        boards=boards,
+        rows=tuple(rows),
+    )

@@ -5,7 +5,7 @@ import warnings
 from typing import NamedTuple
 
 from leaderboard.board_contents import Axis, make_gain_axis, make_linear_axis, make_pass_axis
-from leaderboard.combined_board import CombinedBoard
+from leaderboard.build_board_contents import CombinedBoard
 from roarbench.common.text import capitalize, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import (
     find_display_name,

@@ -9,8 +9,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
-from leaderboard.build_board_contents import make_board_contents
-from leaderboard.combined_board import CombinedBoard, make_combined_board
+from leaderboard.build_board_contents import CombinedBoard, make_board_contents, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.recommendations import Advice, recommend_rows
 from leaderboard.text_helpers import make_slug, shorten_line

@@ -20,7 +20,7 @@ from leaderboard.pictures import (
     save_pictures,
 )
 from leaderboard.stored_suites import read_views_of_suite
-from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
+from roarbench.analysis.correctness_of_suite import list_points_with_every_map_and_network
 from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_context import JobContext

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leaderboard.combined_board import CombinedBoard
+from leaderboard.build_board_contents import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, make_cost_scatter
 from leaderboard.links import Address, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView

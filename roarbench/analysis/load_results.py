@@ -8,8 +8,8 @@ from roarbench.analysis.collect_results import (
     add_stored_estimators,
     collect_results,
     drop_unrun_submissions,
+    list_image_sources,
 )
-from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
 from roarbench.common.identity import make_json_record

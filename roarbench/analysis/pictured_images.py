@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.own_network_gain_of_suite import load_kept_under_own_and_next_map
+from roarbench.analysis.correctness_of_suite import load_kept_under_own_and_next_map
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator_or_placeholder

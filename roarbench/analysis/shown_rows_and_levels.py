@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
+from roarbench.analysis.correctness_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.analysis.marks import TIED
+from roarbench.analysis.suite_judges import TIED
 from roarbench.api import inputs
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.analysis.marks import TIED
+from roarbench.analysis.suite_judges import TIED
 from roarbench.api.explainers import (
     ExplainedBatch,
     Explainers,

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from roarbench.cli.options import STORE, StoreDir, declare_argument, declare_option
-from roarbench.cli.suggested_commands import propose_command
-from roarbench.cli.terminal import err, out
+from roarbench.cli.terminal import err, out, propose_command
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.plan.suites import make_renamed_suite_text

@@ -19,8 +19,13 @@ import click
 
 from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
 from roarbench.cli.options import PanelGroup, app, make_command
-from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
-from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
+from roarbench.cli.terminal import (
+    append_proposed_command,
+    discard_unwritable_output,
+    find_program_name,
+    redirect_prints_to_stderr,
+    tolerate_output_errors,
+)
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import fit_on_one_line

@@ -14,8 +14,7 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, propose_command
-from roarbench.cli.terminal import err, out, print_report, print_table
+from roarbench.cli.terminal import append_proposed_command, err, out, print_report, print_table, propose_command
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.protocols import ROAR

@@ -15,8 +15,16 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
-from roarbench.cli.terminal import err, out, print_other_results, print_report, print_table
+from roarbench.cli.terminal import (
+    append_proposed_command,
+    describe_other_results,
+    err,
+    out,
+    print_other_results,
+    print_report,
+    print_table,
+    propose_command,
+)
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR

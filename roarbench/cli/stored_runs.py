@@ -17,8 +17,15 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
-from roarbench.cli.terminal import err, out, print_other_results, print_report
+from roarbench.cli.terminal import (
+    append_proposed_command,
+    describe_other_results,
+    err,
+    out,
+    print_other_results,
+    print_report,
+    propose_command,
+)
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
 from roarbench.plan.settings import Settings
@@ -79,8 +86,7 @@ def runs(
         _archive_runs(run, archive, source)
         return
     from roarbench.analysis.load_results import find_run_key, open_store_for_reading
-    from roarbench.report.run_details import format_run, make_run_record
-    from roarbench.report.status import format_runs
+    from roarbench.report.status import format_run, format_runs, make_run_record
 
     loaded = source.load(suite) if suite else None
     with open_store_for_reading(source.store, source.db) as results:
@@ -95,7 +101,7 @@ def _archive_runs(run_or_row: str, reason: str, source: ResultsOptions) -> None:
     if not run_or_row or not reason.strip():
         raise CallerError("--archive takes a reason, in a few words, and the run or row: `runs KEY --archive REASON`")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.run_details import count_runs_by_network, find_named_runs
+    from roarbench.report.status import count_runs_by_network, find_named_runs
     from roarbench.store.archived_runs import archive_rows
 
     with open_store_for_writing(source.store, source.db) as results:

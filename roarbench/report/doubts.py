@@ -9,7 +9,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from roarbench.analysis.marks import (
+from roarbench.analysis.correctness_of_suite import list_points_with_every_map_and_network
+from roarbench.analysis.missing_runs import write_unfinished_line
+from roarbench.analysis.suite_judges import (
     BLURRED_MAP,
     MASKS,
     SOME,
@@ -17,12 +19,10 @@ from roarbench.analysis.marks import (
     TIED,
     Grade,
     Mark,
+    SuiteJudges,
     do_marks_apply_to,
     grade_shares_of_gain,
 )
-from roarbench.analysis.missing_runs import write_unfinished_line
-from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
-from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from roarbench.analysis.faithfulness_scores import compute_probability_drops
-from roarbench.analysis.marks import Grade
+from roarbench.analysis.suite_judges import Grade
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import MISSING, SAME, format_half_width, format_interval, format_percent_number, format_rank
 from roarbench.estimators.catalogue import find_estimator

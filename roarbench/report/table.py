@@ -7,9 +7,8 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric
-from roarbench.analysis.marks import Mark, do_marks_apply_to, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
-from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
+from roarbench.analysis.suite_judges import Mark, SuiteJudges, do_marks_apply_to, grade_shares_of_gain, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.missing_runs import write_unfinished_line
-from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some

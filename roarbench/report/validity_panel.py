@@ -11,10 +11,9 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
-from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.result_checks import describe_rows_without_rank
-from roarbench.analysis.suite_judges import SuiteJudges
+from roarbench.analysis.suite_judges import MASKS, SuiteJudges, grade_shares_of_gain
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names

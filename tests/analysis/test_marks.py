@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.marks import Grade, grade_shares_of_gain
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import Grade, grade_shares_of_gain, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import list_planned_runs

@@ -8,11 +8,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from roarbench.analysis import own_network_gain_of_suite
+from roarbench.analysis import correctness_of_suite
 from roarbench.analysis.correctness_of_suite import collect_correctness
-from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import MASKS, grade_shares_of_gain, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks
@@ -280,11 +279,11 @@ def test_caption_states_accuracy_of_explained_network():
 
 
 def test_compare_rows_uses_the_predictions_of_the_board(monkeypatch):
-    rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=own_network_gain_of_suite.unpack_correctness)
+    rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=correctness_of_suite.unpack_correctness)
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
     draws = judge_suite(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
     gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
-    monkeypatch.setattr(own_network_gain_of_suite, "unpack_correctness", unpack)
+    monkeypatch.setattr(correctness_of_suite, "unpack_correctness", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
     assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
     assert unpack.call_count == 0

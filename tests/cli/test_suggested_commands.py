@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.cli.suggested_commands import (
+from roarbench.cli.terminal import (
     append_proposed_command,
     hide_password,
     propose_command,

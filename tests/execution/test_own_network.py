@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
+from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.compute.prediction import Normalisation, normalise

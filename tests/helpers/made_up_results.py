@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 from scipy.special import ndtr
 
-from roarbench.analysis.marks import Grade
+from roarbench.analysis.suite_judges import Grade
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS

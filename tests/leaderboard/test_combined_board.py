@@ -10,7 +10,7 @@ import pytest
 
 from leaderboard import build_board_contents
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
-from leaderboard.combined_board import make_combined_board
+from leaderboard.build_board_contents import make_combined_board
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
 from leaderboard.page.estimator import list_passes

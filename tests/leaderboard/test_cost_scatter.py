@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from leaderboard.board_contents import make_gain_axis, make_pass_axis
-from leaderboard.combined_board import make_combined_board
+from leaderboard.build_board_contents import make_combined_board
 from leaderboard.figures import _PLOT_HEIGHT, Dot, Scatter, _place_labels, make_cost_scatter
 from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page

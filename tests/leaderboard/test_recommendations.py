@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.combined_board import make_combined_board
+from leaderboard.build_board_contents import make_combined_board
 from leaderboard.links import Site, make_address
 from leaderboard.page.overview import _find_kind_of_data
 from leaderboard.recommendations import recommend_rows

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BEATS, OPEN, UNJUDGED, BoardRow
-from leaderboard.headline import (
+from leaderboard.build_board_contents import (
     write_beats_controls_headline,
     write_combined_headline,
     write_own_network_headline,
@@ -16,8 +16,7 @@ from leaderboard.page.estimator import (
     collect_doubts,
 )
 from leaderboard.render import load_templates
-from roarbench.analysis.marks import Grade
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import Grade, judge_suite
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
 from roarbench.report.doubts import Doubt, find_doubts

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from roarbench.analysis.marks import do_marks_apply_to
+from roarbench.analysis.suite_judges import do_marks_apply_to
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.published_results import load_published_results
 from roarbench.common.errors import CallerError

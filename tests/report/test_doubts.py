@@ -9,8 +9,7 @@ from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_report import render_report
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.marks import Grade
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import Grade, judge_suite
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.settings import Settings

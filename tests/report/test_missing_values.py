@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.analysis.marks import Grade, Mark
+from roarbench.analysis.suite_judges import Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.analysis.marks import Grade, Mark
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import Grade, Mark, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.published_results import load_published_results
 from roarbench.cli.terminal import print_table

@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import event, make_url
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.cli.suggested_commands import append_proposed_command
+from roarbench.cli.terminal import append_proposed_command
 from roarbench.common.errors import StoreError
 from roarbench.store import database, run_result, schema
 from roarbench.store.annotations_and_scores import AnnotationKind
