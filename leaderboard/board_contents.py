@@ -36,15 +36,10 @@ _ASKS = {  # questions of the board of all gains
     OWN_NETWORK: "Does the map explain this network?",
     MATCHED: "Does the map show evidence in the image?",
 }
-_KINDS_BY_VERDICT = {
+_KINDS_BY_VERDICT = {  # other verdicts are `OPEN`
     Verdict.BETTER: BEATS,
-    Verdict.SAME: OPEN,
     Verdict.WORSE: BELOW,
     OwnNetworkVerdict.EXPLAINS: BEATS,
-    OwnNetworkVerdict.SEARCHED: OPEN,
-    OwnNetworkVerdict.ABOVE_SHORTER: OPEN,
-    OwnNetworkVerdict.ABOVE_ZERO: OPEN,
-    OwnNetworkVerdict.OPEN: OPEN,
     OwnNetworkVerdict.OPPOSES: BELOW,
     OwnNetworkVerdict.BY_CONSTRUCTION: CONTROL,
     OwnNetworkVerdict.CONTROL: CONTROL,
@@ -60,7 +55,7 @@ def classify_verdict(verdict: Verdict | OwnNetworkVerdict | None, protocol: Prot
     """Return the class of `SuiteTable.find_verdict`; a row with gain 0 by construction looks like a control."""
     if verdict is None:
         return CONTROL if control and not protocol.scores_all_network_pairs else UNJUDGED
-    return _KINDS_BY_VERDICT[verdict]
+    return _KINDS_BY_VERDICT.get(verdict, OPEN)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Build the contents of boards from tables of a suite; headlines count the rows that are *shown* to be better."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from leaderboard.board_contents import (
     BEATS,
@@ -15,7 +16,6 @@ from leaderboard.board_contents import (
     make_gain_axis,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
@@ -47,9 +47,10 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
     added = [row for row in rows if row.added and row.beating and row.beating.beats_all]
+    names = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in added)
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
-        f"Added rows that beat every control: {_join_names(added)}." if added else "",
+        f"Added rows that beat every control: {join_with_and(names)}." if added else "",
     )
     return " ".join(filter(None, sentences))
 
@@ -108,10 +109,6 @@ def _select_own_estimators(rows: Sequence[BoardRow]) -> list[BoardRow]:
     return [row for row in rows if row.is_estimator and not row.added]
 
 
-def _join_names(rows: Sequence[BoardRow]) -> str:
-    return join_with_and(f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
-
-
 def make_board_contents(table: SuiteTable) -> BoardContents:
     """Build a board of a suite from the table that the board shows."""
     board, protocol, results = table.board, table.board.protocol, table.suite_results
@@ -144,14 +141,15 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
 def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     name, protocol, results = row.estimator, table.board.protocol, table.suite_results
     estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
-    control = estimator.has_control_verdict
+    control, submission = estimator.has_control_verdict, results.submissions.get(name)
+    about = submission.description if submission and not estimator.twin else estimator.about  # by its author
     value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
     unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
     return BoardRow(
         name,
         *find_display_name(name),
-        about=describe_estimator(results, name),
+        about=capitalize(shorten_line(about)),
         control=control,
         find_place=row.find_place,
         # Random beside itself has no interval under ROAR
@@ -199,13 +197,6 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     return tuple(filter(None, facts))
 
 
-def describe_estimator(suite_results: SuiteResults, name: str) -> str:
-    """Describe an estimator in a sentence; for a submission, the sentence is its author's."""
-    submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
-    own_about = submission.description if submission and not row.twin else row.about
-    return capitalize(shorten_line(own_about))
-
-
 @dataclass(frozen=True)
 class CombinedBoard:
     """The board as a page shows it, with a column per gain: ROAR gain, own-network gain, and matched gain if run."""
@@ -240,3 +231,71 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
         boards=boards,
         rows=tuple(rows),
     )
+
+
+class AdvisedRow(NamedTuple):
+    """An estimator's row whose verdict is that it explains its network, with its cost and gain."""
+
+    row: BoardRow  # under own-network gain
+    roar: BoardRow | None  # the row under ROAR; None if ROAR was not run
+    # the row's interval is above the gains of all other rows of the suite with at most as many passes, also of rows
+    # without a significant gain; rows that were added to the suite do not count
+    certain: bool
+    lerf_text: str  # the verdict in LeRF order unless it is the same; empty, too, if LeRF order was not run
+
+
+class Advice(NamedTuple):
+    """The Pareto front, cheapest row first, and all other rows whose interval overlaps that of the front's last row.
+
+    The front is empty if no row explains its network.
+    """
+
+    own_network: BoardContents
+    levels_text: str  # levels of each gain that is shown
+    front: list[AdvisedRow]
+    near: list[AdvisedRow]
+
+
+def recommend_rows(
+    own_network: BoardContents, roar: BoardContents | None = None, lerf: BoardContents | None = None
+) -> Advice | None:
+    """Return the rows among which to choose; None if rows lack verdicts, or if no explaining row has a known cost.
+
+    The boards are those of own-network gain, of ROAR, and of own-network gain in LeRF order.
+    """
+    rows, (retrained, kept) = own_network.started_rows, (board.started_rows if board else {} for board in (roar, lerf))
+    kinds = {row.colour_class for row in rows.values()}
+    front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
+    candidates = [  # rows that explain their network and have a known cost
+        (row, row.value.value)
+        for row in rows.values()
+        if row.passes and row.colour_class == BEATS and row.value.value is not None
+    ]
+    for row, value in sorted(candidates, key=lambda each: (each[0].passes or 0.0, -each[1])):
+        beside, reverse = retrained.get(row.id), kept.get(row.id)
+        advised = AdvisedRow(
+            row,
+            beside if beside and beside.value.value is not None else None,
+            _is_above_rows_with_as_few_passes(row, rows.values()),
+            f"{reverse.verdict_text} in LeRF order" if reverse and reverse.colour_class in (OPEN, BELOW) else "",
+        )
+        (front if value > best else others).append(advised)
+        best = max(best, value)
+    if not front and (BEATS in kinds or not {OPEN, BELOW} & kinds):
+        return None
+    lowest = front[-1].row.value.low or 0.0 if front else 0.0
+    near = [advised for advised in others if advised.row.value.high is not None and advised.row.value.high >= lowest]
+    near.sort(key=lambda advised: -(advised.row.value.value or 0.0))
+    levels = (f"{board.gain}: {board.levels_text}" for board in (roar, own_network) if board and board.started_rows)
+    return Advice(own_network, "; ".join(levels), front, near)
+
+
+def _is_above_rows_with_as_few_passes(row: BoardRow, rows: Iterable[BoardRow]) -> bool:
+    """Return whether a row's interval is above the gains of the suite's other rows with at most as many passes."""
+    most = row.passes or 0.0
+    # a row with an unknown number of passes may have as few
+    rivals = (other for other in rows if other != row and not other.added and not other.control)
+    rivals = (other for other in rivals if other.passes is None or 0 < other.passes <= most)
+    gains = (other.value.value for other in rivals)
+    low = row.value.low
+    return low is not None and low > max((gain for gain in gains if gain is not None), default=float("-inf"))

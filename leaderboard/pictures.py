@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.text_helpers import make_slug
-from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_lost_predictions, find_pictured_protocol
+from roarbench.analysis.correctness_of_suite import load_kept_under_own_and_next_map
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
@@ -25,12 +25,19 @@ from roarbench.compute.masks import (
 )
 from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData, open_decoded
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.protocols import Protocol
+from roarbench.estimators.catalogue import find_estimator, find_estimator_or_placeholder
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.protocols import OWN_NETWORK, Protocol
+from roarbench.stats.correctness_and_gain import Bits
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.workspace import Workspace
 
+IMAGES = 24
+RULE = (
+    "The {known:,} test images {condition} were sorted by the number of {predictions} "
+    "lost under masks of estimators that use the network; {count} at equal steps are shown, the largest loss first."
+)
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
 # source of a removal mask: the image's own map, another image's map, or the matched mask of another image's map
@@ -38,6 +45,75 @@ MaskSource = Literal["own", "other", "matched"]
 Kind = MaskSource | Literal["map", "sibling"]  # line of a sheet; `sibling` shows the masks of another network's map
 # colours of heat maps, from black over red and yellow to white; their brightness rises, so maps can be printed in grey
 _HEAT_COLOURS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
+
+
+class CorrectCountsPerImage(NamedTuple):
+    """Correct predictions per image, summed over levels: under a row's own masks, and under its counterpart's masks.
+
+    `against` is empty if the row has no counterpart. `of` is the number of predictions per image.
+    """
+
+    own: tuple[int, ...]
+    against: tuple[int, ...]
+    of: int
+    word: str = "right"  # name of a count; own-network gain counts predictions that are "kept"
+
+
+def find_pictured_protocol(results: SuiteResults) -> Protocol:
+    """Return the protocol whose masks are shown: own-network gain if it has results, else the headline protocol."""
+    return OWN_NETWORK if results.has_started(OWN_NETWORK) else results.headline_protocol
+
+
+def count_correct_per_image_over_all_levels(
+    results: SuiteResults, protocol: Protocol, unit: Unit, row: str, images: Sequence[int]
+) -> CorrectCountsPerImage:
+    """Count a row's predictions on these images that are correct (or stay the same), over all levels and networks."""
+    own, by_other_map = _collect_row_and_counterpart_correctness(results, protocol, unit, [row])
+    right, against = (
+        tuple(sum(bits[image] for bits in rows) for image in images) if rows else () for rows in (own, by_other_map)
+    )
+    return CorrectCountsPerImage(right, against, len(own), "kept" if protocol.scores_all_network_pairs else "right")
+
+
+def _collect_row_and_counterpart_correctness(
+    results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
+) -> tuple[Sequence[Bits], Sequence[Bits]]:
+    """Return the correctness of rows and of their counterparts at the protocol's levels, as lists of bool (images,)."""
+    if protocol.scores_all_network_pairs:
+        pairs = [load_kept_under_own_and_next_map(results, protocol, unit, name) for name in names]
+        return [bits for own, _ in pairs for bits in own], [bits for _, other in pairs for bits in other]
+    twins = [protocol.make_paired_twin_id(name) for name in names]
+    stored, levels = results.find_results(protocol, unit).items(), results.list_included_levels(protocol, unit)
+    own, other = (
+        [made.correctness for (name, t), seeds in stored if name in rows and t in levels for made in seeds.values()]
+        for rows in (names, twins)
+    )
+    return own, other
+
+
+def choose_images_spread_by_lost_predictions(
+    results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
+) -> tuple[NDArray[np.int64], str]:
+    """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
+    rows = results.suite.estimators_with_own_row
+    asking = [name for name in rows if not find_estimator_or_placeholder(name).is_control_or_search]
+    own, other = _collect_row_and_counterpart_correctness(results, protocol, unit, asking)
+    if not own:
+        return np.empty(0, np.int64), ""
+    cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))
+    untouched = results.by_estimator.get(CLEAN, ())
+    clean = [made.correctness for point, made in untouched if point.cell.retrain == protocol.retrain]
+    known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
+    order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
+    steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))
+    # own-network gain never uses labels: an untouched prediction counts if another network predicts the same class
+    condition, predictions = (
+        ("on which the networks' predictions mostly agree", "predictions")
+        if protocol.scores_all_network_pairs
+        else ("that most networks classify correctly", "correct predictions")
+    )
+    rule = RULE.format(known=len(known), condition=condition, predictions=predictions, count=len(steps))
+    return order[steps], rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +193,10 @@ class PicturedImages(NamedTuple):
 
 def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: int = IMAGES) -> PicturedImages | None:
     """Choose at most `count` test images; None for tables, without stored images, or for a fill other than `mean`."""
-    images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
+    protocol = find_pictured_protocol(results)
+    manifests = sorted(workspace.data.glob("*/manifest.json"))
+    found = (one for one in manifests if json.loads(one.read_text()).get("fingerprint") == results.data)
+    images = open_decoded(first.parent) if (first := next(found, None)) else None
     # a table has no pictures, and this module fills removed features only with the mean
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
@@ -218,13 +297,6 @@ def _find_removed_features(planes: Bytes, t: float, order: Order, layout: Layout
 def _expand_to_image(removed: Masks, layout: Layout) -> Masks:
     """Reshape a removal mask of features, bool (n, d), to the images' shape, bool (n, c or 1, h, w)."""
     return removed.reshape(len(removed), *layout.unit.grid(layout.shape))
-
-
-def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
-    for manifest in sorted(workspace.data.glob("*/manifest.json")):
-        if json.loads(manifest.read_text()).get("fingerprint") == results.data:
-            return open_decoded(manifest.parent)
-    return None
 
 
 def _open_rankings_and_find_damaged(

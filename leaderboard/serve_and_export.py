@@ -21,7 +21,12 @@ def serve_app(url: str, store: Path, port: int) -> None:
         StoreError: The store cannot be opened.
     """
     _require_package("streamlit")
-    _check_port(port)
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free, as for the server
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CallerError(f"cannot serve on 127.0.0.1:{port}: {error.strerror}; write another --port") from None
     ResultsStore.open(url, read_only=True).close()
     run_streamlit(url, store, port)
 
@@ -59,12 +64,3 @@ def export_site(url: str, store: Path, folder: Path) -> int:
 def _require_package(package: str) -> None:
     if find_spec(package) is None:
         raise CallerError(f"the leaderboard needs {package}, which is missing; pip install 'roarbench[leaderboard]'")
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free, as for the server
-        try:
-            trial.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise CallerError(f"cannot serve on 127.0.0.1:{port}: {error.strerror}; write another --port") from None

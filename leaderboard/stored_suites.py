@@ -12,8 +12,8 @@ from roarbench.analysis.collect_results import (
     drop_unrun_submissions,
     list_image_sources,
 )
+from roarbench.analysis.incomplete_results import keep_most_shared_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites
-from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.plan.protocols import MATCHED
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES

@@ -9,9 +9,14 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
-from leaderboard.build_board_contents import CombinedBoard, make_board_contents, make_combined_board
+from leaderboard.build_board_contents import (
+    Advice,
+    CombinedBoard,
+    make_board_contents,
+    make_combined_board,
+    recommend_rows,
+)
 from leaderboard.pictures import Pictures, read_pictures
-from leaderboard.recommendations import Advice, recommend_rows
 from leaderboard.text_helpers import make_slug, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit

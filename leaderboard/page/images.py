@@ -4,13 +4,13 @@ from functools import partial
 from typing import Any
 
 from leaderboard.links import Address, PageNotFound, Site, read_choice
-from leaderboard.pictures import Pictures
-from leaderboard.suite_view import SuiteView
-from roarbench.analysis.pictured_images import (
+from leaderboard.pictures import (
     CorrectCountsPerImage,
+    Pictures,
     count_correct_per_image_over_all_levels,
     find_pictured_protocol,
 )
+from leaderboard.suite_view import SuiteView
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 

@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the trust page."""
+    there = {view.results.suite.name for view in site.views.values()}
     content, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
     for finding in content["findings"]:
         groups[finding["title"]].append(finding)
@@ -26,16 +26,12 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "groups": groups,
         "corrections": content["corrections"][::-1],  # newest first
         "limits": content["limits"],
-        "absent": list(find_unrun_suites(site.views)),
+        "absent": [  # suites without results, with the number of their runs, as `roarbench plan` counts them
+            {"name": suite.name, "about": suite.about, "runs": len(list_planned_runs(suite))}
+            for suite in SUITES.values()
+            if suite.name not in there
+        ],
     }
-
-
-def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield each suite without results in the store, with the number of its runs, as `roarbench plan` counts them."""
-    there = {view.results.suite.name for view in views.values()}
-    for suite in SUITES.values():
-        if suite.name not in there:
-            yield {"name": suite.name, "about": suite.about, "runs": len(list_planned_runs(suite))}
 
 
 def find_suites_that_test_claims(views: Views) -> list[SuiteView]:

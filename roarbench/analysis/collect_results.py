@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from roarbench.analysis.faithfulness_scores import list_score_specs
-from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions
+from roarbench.analysis.incomplete_results import drop_unstarted_submissions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -242,6 +242,9 @@ def _load_results(
     quantus: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), score in scores.items():
         quantus[estimator][metric] = score.value
+    clean_runs = list_clean_runs_of_explained_networks(suite) if needs_explained_network(suite) else ()
+    reference_keys = [build_run(suite, point, version.data, version.limit).key for point in clean_runs]
+    scored = store.read_results(reference_keys) if reference_keys else {}
     return SuiteResults(
         suite,
         version.data,
@@ -256,7 +259,7 @@ def _load_results(
         quantus_counts={cell: score.images for cell, score in scores.items()},
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
-        references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
+        references={number: scored[key] for number, key in enumerate(reference_keys) if key in scored},
         largest_class_share=annotations[AnnotationKind.LARGEST_CLASS].get(version.data),
         masks=annotations[AnnotationKind.MASKS],
         others=tuple(
@@ -296,15 +299,6 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
     }
 
 
-def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
-    keys = [
-        build_run(suite, point, version.data, version.limit).key
-        for point in list_clean_runs_of_explained_networks(suite)
-    ]
-    stored = store.read_results(keys)
-    return {number: stored[key] for number, key in enumerate(keys) if key in stored}
-
-
 def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability`, `ties`, and the share of the largest class, from the database and a store's files.
 
@@ -316,19 +310,14 @@ def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> 
     for key, value in RankingsStore(workspace.rankings).read_annotations().items():
         kind, _, checksum = key.partition(" ")
         of_files[kind][checksum] = value
-    stability, ties = (
-        _average_shares_by_estimator(suite_results, suite_results.shares.get(kind, {}) | of_files[kind])
-        for kind in _SHARES
-    )
+    rankings, means = _list_rankings_by_estimator(suite_results.results), list[dict[str, float]]()
+    for kind in _SHARES:
+        shares = suite_results.shares.get(kind, {}) | of_files[kind]
+        known = {name: [shares[one] for one in checksums if one in shares] for name, checksums in rankings.items()}
+        means.append({name: sum(row_shares) / len(row_shares) for name, row_shares in known.items() if row_shares})
+    stability, ties = means
     share = suite_results.largest_class_share if labels is None else compute_largest_class_share(labels)
     return replace(suite_results, prediction_stability=stability, ties=ties, largest_class_share=share)
-
-
-def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
-    """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator that have one."""
-    rankings = _list_rankings_by_estimator(suite_results.results).items()
-    known = {name: [shares[checksum] for checksum in checksums if checksum in shares] for name, checksums in rankings}
-    return {name: sum(row_shares) / len(row_shares) for name, row_shares in known.items() if row_shares}
 
 
 def _list_rankings_by_estimator(results: Mapping[PlannedRun, RunResult]) -> dict[str, dict[str, None]]:
@@ -350,12 +339,13 @@ def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, re
 
     Rows of the requested suite are never removed (`drop_unstarted_submissions`).
     """
-    return drop_unstarted_submissions(suite_results, requested, lambda: _list_tried_cells(suite_results, results))
 
+    def list_tried_cells() -> list[Cell]:
+        runs = list_runs(suite_results.suite, suite_results.data, suite_results.limit)  # cached since they were read
+        removed = (run for point, run in runs.items() if point not in suite_results.results)
+        missing = [run for run in removed if run.cell.estimator != CLEAN]
+        failed = results.failures.read_history([run.key for run in missing])
+        tried = {*failed, *(lease.key for lease in results.list_leases())}
+        return [run.cell for run in missing if run.key in tried]
 
-def _list_tried_cells(suite_results: SuiteResults, results: ResultsStore) -> list[Cell]:
-    runs = list_runs(suite_results.suite, suite_results.data, suite_results.limit)  # cached since they were read
-    missing = [run for point, run in runs.items() if run.cell.estimator != CLEAN and point not in suite_results.results]
-    failed = results.failures.read_history([run.key for run in missing])
-    tried = {*failed, *(lease.key for lease in results.list_leases())}
-    return [run.cell for run in missing if run.key in tried]
+    return drop_unstarted_submissions(suite_results, requested, list_tried_cells)

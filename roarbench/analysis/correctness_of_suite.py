@@ -190,18 +190,13 @@ def _arrange_by_map_and_network(
 
     If the map is the same for all networks, one score per network is stored and used for every map.
     """
-    seeds = _list_seeds_of_pairs(results.suite.references, results.suite.replication, per_network)
+    numbers, first = range(results.suite.references), SEEDS_PER_REPLICATION * results.suite.replication
     try:
-        return [[by_seed[seed] for seed in row] for row in seeds]
+        return [
+            [by_seed[first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j] for j in numbers] for i in numbers
+        ]
     except KeyError:
         return None
-
-
-@lru_cache(64)  # all cells of a suite have the same seeds
-def _list_seeds_of_pairs(networks: int, replication: int, per_network: bool) -> Sequence[Sequence[int]]:
-    """Return the seed of each network under each map, as in `_arrange_by_map_and_network`."""
-    numbers, first = range(networks), SEEDS_PER_REPLICATION * replication
-    return [[first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j for j in numbers] for i in numbers]
 
 
 def _has_same_masks_for_all_networks(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions, keep_most_shared_levels
+from roarbench.analysis.incomplete_results import drop_unstarted_submissions, keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.estimators.catalogue import is_addable_to_suites

@@ -187,13 +187,6 @@ class SuiteResults:
             return None
         return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
 
-    @property
-    def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
-        if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
-            return [*self.references.values()]
-        retrain = self.headline_protocol.retrain
-        return [row for point, row in self.by_estimator.get(CLEAN, ()) if point.cell.retrain is retrain]
-
     @cached_property
     def complete(self) -> bool:
         """Return whether all planned runs of the suite have results."""
@@ -340,7 +333,10 @@ class SuiteResults:
 
         The test treats the mean accuracy of the headline protocol's networks as the accuracy of one network.
         """
-        untouched = self._untouched_results_of_headline_protocol
+        retrain, clean = self.headline_protocol.retrain, self.by_estimator.get(CLEAN, ())
+        untouched = [row for point, row in clean if point.cell.retrain is retrain]
+        if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
+            untouched = [*self.references.values()]
         return describe_networks_at_chance(untouched, self.chance, self.chance_text)
 
     @property

@@ -12,19 +12,11 @@ from roarbench.plan.suites import make_renamed_suite_text
 
 
 def suites(
-    suite: Annotated[
-        str,
-        declare_argument(
-            "Suite to describe, with its runs and cost; or `show`, to print a suite's file.", "[NAME|FILE|show]", "all"
-        ),
-    ] = "",
-    name: Annotated[
-        str,
-        declare_argument(
-            "With `show`: print this suite's TOML file; redirect it to edit a copy (`> mine.toml`).", "[NAME]", "none"
-        ),
-    ] = "",
-) -> None:
+    suite: Annotated[str, declare_argument("Suite to describe, with its runs and cost; or `show`, to print a suite's "
+        "file.", "[NAME|FILE|show]", "all")] = "",
+    name: Annotated[str, declare_argument("With `show`: print this suite's TOML file; redirect it to edit a copy "
+        "(`> mine.toml`).", "[NAME]", "none")] = "",
+) -> None:  # fmt: skip
     """List all suites, show one suite, check a TOML file and try its network, or print a suite's TOML file."""
     from roarbench.report import descriptions_and_repeat_commands as descriptions
 
@@ -54,15 +46,12 @@ def suites(
 
 
 def new_suite(
-    folder: Annotated[
-        Path,
-        declare_argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE"),
-    ],
-    network: Annotated[
-        str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
-    ] = "",
+    folder: Annotated[Path, declare_argument("Class folders (split or not), parquet files, or a table as parquet or "
+        "CSV.", "FOLDER|FILE")],
+    network: Annotated[str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.",
+        "NAME")] = "",
     paper: Annotated[bool, declare_option("The paper's experiment: 18 estimators, five levels, ROAR and KAR.")] = False,
-) -> None:
+) -> None:  # fmt: skip
     """Write a commented TOML suite for your own images or table into this folder.
 
     The suite asks the questions of `make run`. Three short training runs find a peak learning rate.

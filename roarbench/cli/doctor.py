@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sysconfig
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,25 +40,16 @@ class Diagnosis(NamedTuple):
     advice: str
 
 
-def examine_machine(store: Path) -> list[Diagnosis]:
-    """Check processor, device, memory, disk, libraries, the hub, the sandbox and optional packages."""
-    return [*_examine_processor_and_gpu(), _check_memory(), _check_disk(store), *_examine_software()]
-
-
-def make_findings_table(findings: list[Diagnosis]) -> RichTable:
+def make_findings_table(findings: Iterable[Diagnosis]) -> RichTable:
     """Format the findings for a terminal."""
-    signs = ("ok" if finding.ok else "!" for finding in findings)
-    columns = (
-        make_column("ok", signs, " ", side="left"),
-        make_column("subject", (finding.subject for finding in findings), "what", side="left"),
-        make_column("found", (finding.found for finding in findings), "found", side="left"),
-        make_column("advice", ("" if one.ok else one.advice for one in findings), "what to do", side="left"),
-    )
-    return format_list(Table("", columns))
+    rows = [("ok" if one.ok else "!", one.subject, one.found, "" if one.ok else one.advice) for one in findings]
+    headed = zip((" ", "what", "found", "what to do"), zip(*rows, strict=True), strict=True)
+    columns = (make_column("", cells, heading, side="left") for heading, cells in headed)
+    return format_list(Table("", tuple(columns)))
 
 
-def _examine_processor_and_gpu() -> Iterator[Diagnosis]:
-    """Check the processor, the GPU, and what training needs for speed on a GPU."""
+def examine_machine(store: Path) -> Iterator[Diagnosis]:
+    """Check processor, device, memory, disk, libraries, the hub, the sandbox and optional packages."""
     count, device = count_cores(), choose_device()
     yield Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time")
     yield _check_device()
@@ -76,6 +67,24 @@ def _examine_processor_and_gpu() -> Iterator[Diagnosis]:
     if device.type == "cpu":
         state, missing = "not used without a GPU", []
     yield Diagnosis("torch.compile", state, not missing, "pip install triton; apt-get install gcc python3-dev")
+    if "SC_AVPHYS_PAGES" in os.sysconf_names:
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+        advice = f"quick needs {format_bytes(_MEMORY)}; use fewer --workers"
+        yield Diagnosis("free memory", format_bytes(free), free > _MEMORY, advice)
+    else:  # macOS
+        yield Diagnosis("free memory", "not known", True, "")
+    yield _check_disk(store)
+    names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
+    versions = [f"{name} {read_package_version(name)}" for name in names]
+    yield Diagnosis("libraries", ", ".join(versions), True, "")
+    bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
+    answers = _does_hub_answer()
+    state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
+    yield Diagnosis("data", state, answers, "read a local copy with --data DIR")
+    yield _check_sandbox()
+    lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
+    commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
+    yield Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")
 
 
 def _check_device() -> Diagnosis:
@@ -106,14 +115,6 @@ def _read_gpus_and_cuda_version() -> tuple[str, str]:
     return ", ".join(names), version.group(1) if version else ""
 
 
-def _check_memory() -> Diagnosis:
-    if "SC_AVPHYS_PAGES" not in os.sysconf_names:  # macOS
-        return Diagnosis("free memory", "not known", True, "")
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    advice = f"quick needs {format_bytes(_MEMORY)}; use fewer --workers"
-    return Diagnosis("free memory", format_bytes(free), free > _MEMORY, advice)
-
-
 def _check_disk(store: Path) -> Diagnosis:
     folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
     if not folder.is_dir():
@@ -122,21 +123,6 @@ def _check_disk(store: Path) -> Diagnosis:
     writable = os.access(folder, os.W_OK)
     state = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
     return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
-
-
-def _examine_software() -> Iterator[Diagnosis]:
-    """Check the libraries, the hub, the sandbox and the optional packages."""
-    names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
-    versions = [f"{name} {read_package_version(name)}" for name in names]
-    yield Diagnosis("libraries", ", ".join(versions), True, "")
-    bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
-    answers = _does_hub_answer()
-    state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
-    yield Diagnosis("data", state, answers, "read a local copy with --data DIR")
-    yield _check_sandbox()
-    lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
-    commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
-    yield Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")
 
 
 def _does_hub_answer() -> bool:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
+from roarbench.cli import commands_without_store, run, show_results, stored_runs
 from roarbench.cli.options import PanelGroup, app, make_command
 from roarbench.cli.terminal import (
     append_proposed_command,
@@ -55,10 +55,10 @@ _PANELS: dict[str, dict[Callable[..., int | None], str]] = {  # examples of comm
         show_results.report: "report --suite quick-matched -o report.html",
     },
     "Share": {
-        shared_results.submit: "submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab",
+        stored_runs.submit: "submit my-estimator@1a2b3c4d --suite quick-matched --results results --about lab",
         stored_runs.reproduce: "reproduce 1a2b3c4d",
-        shared_results.export_: "export results.parquet",
-        shared_results.import_: "import results.parquet",
+        stored_runs.export_: "export results.parquet",
+        stored_runs.import_: "import results.parquet",
     },
     "Inspect": {
         stored_runs.status: "status --suite quick --format json",
@@ -75,7 +75,7 @@ for _panel, _examples in _PANELS.items():
         app.add_to_panel(_panel, make_command(_called, _example))
 _about = "Check a folder of published results, or describe a change to it."
 _results = PanelGroup("results", _about, "Example: `roarbench results check results`")
-for _function in (shared_results.check, shared_results.comment):
+for _function in (stored_runs.check, stored_runs.comment):
     _example = f"results {_function.__name__} results --before main/results"
     _results.add_to_panel("Commands", make_command(_function, _example))
 app.add_to_panel("Share", _results)

@@ -75,18 +75,12 @@ def declare_argument(help: str, metavar: str = "", displayed_default: str = "") 
 
 STORE = find_default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
-_MOST_WORKERS = 4096  # upper limit for all machines; `run` has a lower limit for this machine
 TableFormat = Annotated[Literal["text", "json", "csv", "markdown"], declare_option("")]
 ReportFormat = Annotated[Literal["text", "json"], declare_option("")]
-SuiteName = Annotated[
-    str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE")
-]
-StoreDir = Annotated[
-    Path,
-    declare_option(
-        "Folder of images, references, rankings and results.", "DIR", "the user's data folder", envvar="ROARBENCH_STORE"
-    ),
-]
+SuiteName = Annotated[str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.",
+    "NAME|FILE")]  # fmt: skip
+StoreDir = Annotated[Path, declare_option("Folder of images, references, rankings and results.", "DIR",
+    "the user's data folder", envvar="ROARBENCH_STORE")]  # fmt: skip
 
 
 def _read_database(context: click.Context, option: click.Parameter, url: str) -> str:
@@ -97,40 +91,17 @@ def _read_database(context: click.Context, option: click.Parameter, url: str) ->
     return url or find_default_database(Path(context.params.get("store") or find_default_store()))
 
 
-Db = Annotated[
-    str,
-    declare_option(
-        "Database of results.",
-        "URL",
-        "ROARBENCH_DB for the default store, else an SQLite file in the store",
-        callback=_read_database,
-    ),
-]
+Db = Annotated[str, declare_option("Database of results.", "URL",
+    "ROARBENCH_DB for the default store, else an SQLite file in the store", callback=_read_database)]  # fmt: skip
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
 Rows = Annotated[tuple[str, ...], declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
-Fill = Annotated[
-    str, declare_option("Fill value of removed features, such as linear (ROAD's) or black.", "NAME", "the suite's own")
-]
-Trust = Annotated[
-    bool,
-    declare_option("Run submissions without the sandbox; their rows are never verified.", flags="--trust-submission"),
-]
-TrustNetwork = Annotated[
-    str,
-    declare_option(
-        "Run the imported network file with this hash, with your rights.",
-        "HASH",
-        "only files that your own suites name",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    declare_option(
-        "Number of processes; by default one per GPU, or eight for small images; without GPUs one per core.",
-        "N",
-        most=_MOST_WORKERS,
-    ),
-]
+Trust = Annotated[bool, declare_option("Run submissions without the sandbox; their rows are never verified.",
+    flags="--trust-submission")]  # fmt: skip
+TrustNetwork = Annotated[str, declare_option("Run the imported network file with this hash, with your rights.", "HASH",
+    "only files that your own suites name")]  # fmt: skip
+Workers = Annotated[int | None, declare_option(
+    "Number of processes; by default one per GPU, or eight for small images; without GPUs one per core.", "N",
+    most=4096)]  # fmt: skip  # `run` has a lower limit for this machine
 
 
 def make_command(function: Callable[..., int | None], example: str) -> click.Command:
@@ -174,18 +145,12 @@ class SuiteOptions:
     """Options that select a suite or a part of it."""
 
     suite: SuiteName
-    estimators: Annotated[
-        tuple[str, ...],
-        declare_option(
-            "Use only these of `roarbench estimators` and the controls; 'var-grad(noise=0.05)' sets a parameter.",
-            "A,B",
-            "all",
-        ),
-    ] = ()
+    estimators: Annotated[tuple[str, ...], declare_option(
+        "Use only these of `roarbench estimators` and the controls; 'var-grad(noise=0.05)' sets a parameter.", "A,B",
+        "all")] = ()  # fmt: skip
     protocol: Annotated[str, declare_option("Run only this protocol.", "NAME", "all of the suite")] = ""
-    seeds: Annotated[
-        int | None, declare_option("Training runs per cell; the suite's number by default.", "N", most=_MOST_SEEDS)
-    ] = None
+    seeds: Annotated[int | None, declare_option("Training runs per cell; the suite's number by default.", "N",
+        most=_MOST_SEEDS)] = None  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -194,9 +159,8 @@ class BoardOptions:
 
     seeds: ClassVar[None] = None
     estimators: Rows = ()
-    protocol: Annotated[
-        str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results")
-    ] = ""
+    protocol: Annotated[str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME",
+        "the suite's first that has results")] = ""  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -205,55 +169,28 @@ class ResultsOptions:
 
     store: StoreDir = STORE
     db: Db = ""
-    limit: Annotated[
-        int | None,
-        declare_option("Use only this many images of each split.", "N", flags="--max-images", most=_MOST_IMAGES),
-    ] = None
-    data: Annotated[
-        Path | None,
-        declare_option(
-            "Use results for images in this folder, or for images whose fingerprint begins with these digits.",
-            "DIR",
-            "the suite's own images",
-        ),
-    ] = None
-    reference: Annotated[
-        tuple[str, ...],
-        declare_option(
-            "Use results for maps of these weights (a file, or the name in table titles). Repeatable.",
-            "FILE|NAME",
-            "the suite's own",
-        ),
-    ] = ()
-    fill: Fill = ""
-    unit: Annotated[
-        Unit | None,
-        declare_option(
-            "Unit of a feature: one number, or all channels of a pixel.",
-            displayed_default="the suite's own",
-            type=click.Choice([*map(str, Unit)]),
-            callback=lambda context, option, name: name and Unit(name),
-        ),
-    ] = None
+    limit: Annotated[int | None, declare_option("Use only this many images of each split.", "N", flags="--max-images",
+        most=_MOST_IMAGES)] = None  # fmt: skip
+    data: Annotated[Path | None, declare_option(
+        "Use results for images in this folder, or for images whose fingerprint begins with these digits.", "DIR",
+        "the suite's own images")] = None  # fmt: skip
+    reference: Annotated[tuple[str, ...], declare_option(
+        "Use results for maps of these weights (a file, or the name in table titles). Repeatable.", "FILE|NAME",
+        "the suite's own")] = ()  # fmt: skip
+    fill: Annotated[str, declare_option("Fill value of removed features, such as linear (ROAD's) or black.", "NAME",
+        "the suite's own")] = ""  # fmt: skip
+    unit: Annotated[Unit | None, declare_option("Unit of a feature: one number, or all channels of a pixel.",
+        displayed_default="the suite's own", type=click.Choice([*map(str, Unit)]),
+        callback=lambda context, option, name: name and Unit(name))] = None  # fmt: skip
 
     def load(self, suite: str, selected: SuiteOptions | BoardOptions = BoardOptions()) -> "Suite":
         """Load the suite of this name with the settings of the command."""
         from roarbench.api.suites import Suite
 
-        settings = Settings(
-            self.store,
-            self.db,
-            self.limit,
-            str(self.data or ""),
-            self.reference,
-            getattr(self, "trust_network", ""),  # of commands that run
-            self.fill,
-            self.unit,
-            selected.estimators or None,
-            selected.protocol,
-            selected.seeds,
-        )
-        return Suite.load(suite, settings)
+        trusted = getattr(self, "trust_network", "")  # of commands that run
+        where = (self.store, self.db, self.limit, str(self.data or ""), self.reference, trusted, self.fill, self.unit)
+        part = (selected.estimators or None, selected.protocol, selected.seeds)
+        return Suite.load(suite, Settings(*where, *part))
 
 
 @dataclass(frozen=True)
@@ -261,14 +198,9 @@ class WorkOptions(ResultsOptions):
     """Options on how to run: store, images, explained weights and processes."""
 
     data: Data = None
-    reference: Annotated[
-        tuple[str, ...],
-        declare_option(
-            "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
-            "FILE|NAME",
-            "trained by the suite's recipe",
-        ),
-    ] = ()
+    reference: Annotated[tuple[str, ...], declare_option(
+        "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
+        "FILE|NAME", "trained by the suite's recipe")] = ()  # fmt: skip
     trust_network: TrustNetwork = ""
     workers: Workers = None
 
@@ -277,19 +209,13 @@ class WorkOptions(ResultsOptions):
 class EngineOptions:
     """Options on the machines that run the work."""
 
-    engine: Annotated[
-        Literal["local", "ray"], declare_option("Run in processes on this machine, or on a Ray cluster.")
-    ] = "local"
-    address: Annotated[
-        str,
-        declare_option(
-            "Head of a Ray cluster; auto on a machine of the cluster.", "HOST:PORT", "a new cluster on this machine"
-        ),
-    ] = ""
-    check_files: Annotated[
-        bool,
-        declare_option("Verify full checksums of large files before the run, even of files that were verified before."),
-    ] = False
+    engine: Annotated[Literal["local", "ray"], declare_option(
+        "Run in processes on this machine, or on a Ray cluster.")] = "local"  # fmt: skip
+    address: Annotated[str, declare_option("Head of a Ray cluster; auto on a machine of the cluster.", "HOST:PORT",
+        "a new cluster on this machine")] = ""  # fmt: skip
+    check_files: Annotated[bool, declare_option(
+        "Verify full checksums of large files before the run, even of files that were verified before.",
+        )] = False  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.address and self.engine != "ray":
@@ -300,15 +226,11 @@ class EngineOptions:
 class SubmissionOptions:
     """Options on submitted estimators."""
 
-    submission: Annotated[
-        tuple[Path, ...],
-        declare_option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
-    ] = ()
+    submission: Annotated[tuple[Path, ...], declare_option(
+        "Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none")] = ()  # fmt: skip
     trust: Trust = False
-    device: Annotated[
-        Literal["cpu", "cuda"],
-        declare_option("Device for submissions' maps; rows record the device.", flags="--submission-device"),
-    ] = "cpu"
+    device: Annotated[Literal["cpu", "cuda"], declare_option("Device for submissions' maps; rows record the device.",
+        flags="--submission-device")] = "cpu"  # fmt: skip
 
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device != "cpu"):

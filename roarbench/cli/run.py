@@ -1,6 +1,7 @@
 """Commands that plan, run and replicate a suite."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +16,7 @@ from roarbench.cli.options import (
     declare_option,
 )
 from roarbench.cli.terminal import append_proposed_command, err, out, print_report, print_table, propose_command
-from roarbench.common.errors import Hint, RunError
+from roarbench.common.errors import RunError
 from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
@@ -24,7 +25,7 @@ from roarbench.plan.suite_changes import add_submissions_and_estimators
 if TYPE_CHECKING:
     from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.api.suites import Suite
-    from roarbench.execution.run_suite import FinishedSuite, Start
+    from roarbench.execution.run_suite import Start
     from roarbench.store.results import ResultsStore
     from roarbench.submissions.submission_file import Submission
 
@@ -34,18 +35,18 @@ def run(
     options: SuiteOptions,
     engine: EngineOptions,
     work: WorkOptions,
-    metrics: Annotated[
-        Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.", flags="--with")
-    ] = None,
+    metrics: Annotated[Literal["quantus"] | None, declare_option("Also score the maps by Quantus, in extra columns.",
+        flags="--with")] = None,
     submitted: SubmissionOptions,
     format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
-) -> int:
+) -> int:  # fmt: skip
     """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
     suite = work.load(options.suite, options)
     part = suite.select_part()
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_failure_advice, list_run_failures
+    from roarbench.report.validity_panel import can_check_validity
 
     if engine.engine == "ray":  # workers on other machines of a cluster have other working directories
         suite.settings = replace(suite.settings, store=suite.settings.store.absolute())
@@ -53,10 +54,7 @@ def run(
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _warn_of_missing_compiler(engine, part)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size)
-    submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite)
-    with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, submitted, submissions, results)
+    with _open_store_and_submit(suite, submitted) as (results, part):
         print_roar = partial(_print_interim_roar_table, suite, part)
         request = replace(suite.make_request(part), workers=count, start=start, on_roar_complete=print_roar)
         finished = run_suite(replace(request, check_files=engine.check_files), results, err)
@@ -66,7 +64,11 @@ def run(
         where = results.database.where
     _print_tables(suite, part, format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _print_next_commands(finished, f"{suite.name}.png", advice)
+    check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
+    proposed = (("table",), (check,), ("plot", "-o", f"{suite.name}.png"), ("status",))
+    err.print("\n  ".join(["next:", *(propose_command(*words) for words in proposed)]), soft_wrap=True)
+    for line in advice:
+        err.print(append_proposed_command(line), soft_wrap=True)
     return int(bool(finished.failed))
 
 
@@ -78,17 +80,20 @@ def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
     return read_submissions(submitted.submission)
 
 
-def _submit_and_select_part(
-    suite: "Suite", submitted: SubmissionOptions, submissions: "Sequence[Submission]", results: "ResultsStore"
-) -> SuiteSpec:
-    """Return the requested part of a suite with accepted submissions."""
-    if not submissions:
-        return suite.select_part()
-    from roarbench.execution.submission_intake import check_and_store_submissions
-    from roarbench.store.workspace import Workspace
+@contextmanager
+def _open_store_and_submit(suite: "Suite", submitted: SubmissionOptions) -> "Iterator[tuple[ResultsStore, SuiteSpec]]":
+    """Open a suite's store, and yield it with the requested part of the suite, which has the accepted submissions."""
+    submissions = _read_submissions(submitted)
+    _explain_additional_seeds(suite)
+    with suite.open_store_for_writing(err) as results:
+        if not submissions:
+            yield results, suite.select_part()
+            return
+        from roarbench.execution.submission_intake import check_and_store_submissions
+        from roarbench.store.workspace import Workspace
 
-    mode, workspace = submitted.make_mode(suite), Workspace(suite.settings.store)
-    return suite.select_part(check_and_store_submissions(submissions, mode, results, workspace, err))
+        mode, workspace = submitted.make_mode(suite), Workspace(suite.settings.store)
+        yield results, suite.select_part(check_and_store_submissions(submissions, mode, results, workspace, err))
 
 
 def _explain_additional_seeds(suite: "Suite") -> None:
@@ -101,16 +106,6 @@ def _explain_additional_seeds(suite: "Suite") -> None:
         tables = f"tables of {suite.plan.title} show at most {format_count(own, 'seed')}"
         use = f"the results of more seeds are stored, and count if {path} says `seeds = {seeds}`"
         err.print(f"--seeds {seeds}: {tables}; {use}", soft_wrap=True)
-
-
-def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint]) -> None:
-    from roarbench.report.validity_panel import can_check_validity
-
-    check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
-    proposed = (("table",), (check,), ("plot", "-o", picture), ("status",))
-    err.print("\n  ".join(["next:", *(propose_command(*words) for words in proposed)]), soft_wrap=True)
-    for line in advice:
-        err.print(append_proposed_command(line), soft_wrap=True)
 
 
 def _print_interim_roar_table(suite: "Suite", part: SuiteSpec) -> None:
@@ -220,6 +215,7 @@ def replicate(
     """
     suite = work.load(options.suite, options)
     from roarbench.analysis.load_results import load_suite_results
+    from roarbench.execution.run_suite import run_suite
     from roarbench.report.replication_comparison import (
         compare_replication,
         format_replication,
@@ -228,7 +224,11 @@ def replicate(
     )
 
     whole = add_submissions_and_estimators(suite.runnable_plan, suite.settings.estimators)
-    part = _run_suite_and_replication(suite, work.workers, submitted, replication)
+    with _open_store_and_submit(suite, submitted) as (results, part):
+        requests = [suite.make_request(plan, work.workers) for plan in (part, replace(part, replication=replication))]
+        finished_suites = [run_suite(request, results, err) for request in requests]
+    if any(finished.failed for finished in finished_suites):
+        raise RunError(f"runs failed; `{propose_command('status')}` lists them")
     original = load_suite_results(whole, suite.settings)
     replicated = load_suite_results(replace(whole, replication=replication), suite.settings)
     replications = compare_replication(original, replicated, part)
@@ -238,19 +238,3 @@ def replicate(
         command = propose_command("replicate", "--protocol", uncompared[0])
         err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{command}`", soft_wrap=True)
     return int(any(replication.opposed for replication in replications.values() if replication))
-
-
-def _run_suite_and_replication(
-    suite: "Suite", workers: int | None, submitted: SubmissionOptions, number: int
-) -> SuiteSpec:
-    from roarbench.execution.run_suite import run_suite
-
-    submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite)
-    with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, submitted, submissions, results)
-        requests = [suite.make_request(plan, workers) for plan in (part, replace(part, replication=number))]
-        finished_suites = [run_suite(request, results, err) for request in requests]
-    if any(finished.failed for finished in finished_suites):
-        raise RunError(f"runs failed; `{propose_command('status')}` lists them")
-    return part

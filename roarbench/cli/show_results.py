@@ -92,31 +92,27 @@ def _make_difference_record(names: tuple[str, str], difference: "Difference") ->
 
 
 def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
-    from roarbench.analysis.missing_runs import write_unfinished_line
+    from roarbench.analysis.incomplete_results import write_unfinished_line
+    from roarbench.analysis.row_comparison import describe_verdict
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)
     lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
     p, kind = difference.p_adjusted, "p" if difference.planned else "adjusted p"
     p_text = "" if p is None else f", {kind} {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
-    verdict = f"{p_text}: {_describe_verdict(names, difference)}"
-    lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{verdict}")
+    if difference.verdict is not None:
+        verdict = describe_verdict(difference.verdict, names)
+    elif lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
+        verb = "has" if len(lacking) == 1 else "have"
+        verdict = f"no verdict, because {' and '.join(lacking)} {verb} no gain"
+    else:
+        fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
+        verdict = f"no verdict{': both gains are 0 by construction' * fixed}"
+    lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{p_text}: {verdict}")
     if difference.planned:
         lines.append("This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.")
     lines += filter(None, [write_unfinished_line(difference.unfinished, "the verdict", sign=False)])
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
-
-
-def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
-    """Return the verdict in words, or why there is none."""
-    from roarbench.analysis.row_comparison import describe_verdict
-    from roarbench.stats.own_network_gain import OwnNetworkVerdict
-
-    if difference.verdict is None:
-        if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
-            return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
-        fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
-        return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
-    return describe_verdict(difference.verdict, names)
 
 
 def diagnose(*, suite: SuiteName, source: ResultsOptions) -> None:

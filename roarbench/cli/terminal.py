@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +32,6 @@ _STORE_OPTIONS = ("--store", "--db")
 _SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
 
 
-@cache
-def list_accepted_suite_options(command: str) -> list[str]:
-    """Return the options that a proposed command can take over from the current call."""
-    parameters = app.commands[command].params if command in app.commands else ()
-    return [option for option in (*_SUITE_OPTIONS, "-o") if any(option in one.opts for one in parameters)]
-
-
 def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE_OPTIONS) -> str:
     """Write a command line for a shell, with the program's path if it is not on PATH.
 
@@ -48,10 +40,11 @@ def propose_command(command: str, *arguments: object, reused: Collection[str] = 
     words = [str(argument) for argument in arguments]
     if command == "runs" and words and not words[0].startswith("-"):  # a key or row of the whole store
         reused = _STORE_OPTIONS
-    options_in_use = _collect_options_in_use()
-    for option in list_accepted_suite_options(command):
-        if option in (*reused, "-o") and option not in words:
-            words += options_in_use.get(option, ())
+    parameters = app.commands[command].params if command in app.commands else ()
+    accepted, in_use = {flag for one in parameters for flag in one.opts}, _collect_options_in_use()
+    for option in (*_SUITE_OPTIONS, "-o"):
+        if option in accepted and option in (*reused, "-o") and option not in words:
+            words += in_use.get(option, ())
     return shlex.join([find_program_name(), command, *words])
 
 

@@ -1,13 +1,13 @@
 """One table with ROAR (do features matter in the data?) and own-network gain (does a map explain its network?)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import SAME
 from roarbench.estimators.catalogue import find_estimator, find_search
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
@@ -152,17 +152,11 @@ def has_combined_table(suite: SuiteSpec) -> bool:
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> CombinedTable:
     """Build the combined table of these rows, by default of all; CallerError if neither table has any of them."""
     names = results.suite.estimators if rows is None else rows
-    tables = [_make_single_table(results, protocol, names) for protocol in (ROAR, OWN_NETWORK)]
+    tables = [table for protocol in (ROAR, OWN_NETWORK) if (table := make_table(results, protocol, names))]
     if not any(table.rows for table in tables):
         missing = f"no roar or own-network rows of {', '.join(names)}"
         raise CallerError(f"suite '{results.suite.name}' has {missing}; leave these rows out")
     return CombinedTable(*tables)
-
-
-def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    table = make_table(results, protocol, rows)
-    assert table is not None, f"{results.suite.name} has no {protocol.name}"
-    return table
 
 
 def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table:
@@ -170,10 +164,7 @@ def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table
     one, *others = (present_suite_table(part, in_python) for part in table.tables)
     if not others:
         return one
-    return _join(CombinedTable(*table.tables), dict(zip(_GROUPS, (one, *others), strict=True)), in_python)
-
-
-def _join(both: CombinedTable, parts: Mapping[str, Table], in_python: bool) -> Table:
+    both, parts = CombinedTable(*table.tables), dict(zip(_GROUPS, (one, *others), strict=True))
     names, called, suite = both.names, both.display_names, both.roar.suite_results.suite
     signs = [both.list_row_signs(name) for name in names]
     controls = tuple(find_estimator(name).is_control_or_search for name in names)

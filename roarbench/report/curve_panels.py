@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.style
@@ -103,13 +103,6 @@ def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     axes.fill_between(list(curve.points), low, high, color=style.color, alpha=0.13, linewidth=0)
     label = format_id_with_samples(curve.estimator)
     axes.plot(list(curve.points), accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
-
-
-def _draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
-    """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
-    thin = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
-    accuracy = np.array([at.value for at in curve.points.values()], float)
-    axes.plot(list(curve.points), accuracy, **thin, label=f"{curve.estimator} (published)")
 
 
 def label_curve_ends(
@@ -226,8 +219,11 @@ def make_figure(chart: Chart) -> Figure:
         _set_up_axes(axes, chart, family)
         measured = _select_family_and_controls(chart.curves, family)
         published = _select_family_and_controls(chart.published, family)
-        for curve in published:
-            _draw_published_curve(axes, curve, styles[curve.estimator])
+        thin = {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
+        for curve in published:  # in the measured curve's colour, dashed and with open markers
+            look: dict[str, Any] = styles[curve.estimator]._asdict() | thin
+            accuracy = np.array([at.value for at in curve.points.values()], float)
+            axes.plot(list(curve.points), accuracy, **look, label=f"{curve.estimator} (published)")
         for curve in measured:
             draw_measured_curve(axes, curve, styles[curve.estimator])
         label_curve_ends(axes, measured, published, styles)
@@ -283,19 +279,15 @@ def _set_up_axes(axes: Axes, chart: Chart, family: str) -> None:
     axes.set_xticks(ticks, [f"{1 - t if chart.x_label is XLabel.KEPT else t:.3g}" for t in ticks])
     margin = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - margin, levels[-1] + margin)
-    axes.set_ylim(*_compute_y_limits(chart.all_curves))
+    shown = [end for curve in chart.all_curves for at in curve.points.values() for end in at if end is not None]
+    margin = 0.05 * max(max(shown) - min(shown), 0.02)
+    axes.set_ylim(min(shown) - margin, max(shown) + margin)
     template = "{:.4g} %" if chart.y_label == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: template.format(100 * value).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
-
-
-def _compute_y_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
-    shown = [end for curve in curves for at in curve.points.values() for end in at if end is not None]
-    margin = 0.05 * max(max(shown) - min(shown), 0.02)
-    return min(shown) - margin, max(shown) + margin
 
 
 def wrap_text(text: str, inches: float, points: float) -> list[str]:

@@ -148,9 +148,7 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(blank_control_characters, code.splitlines())),
         )
-    papers = [
-        find_paper(key) for key in row.papers or () if not row.twin
-    ]  # a blurred map has no publication of its own
+    papers = [find_paper(key) for key in row.papers or () if not row.twin]  # a blurred map has no paper of its own
     return PapersAndSettings(
         source=f"{row.module.replace('.', '/')}.py" if row.module else "",
         settings=tuple(
@@ -182,8 +180,10 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
         runs = [*next(iter(parts.values()))]
     else:
         runs = [("--protocol", protocol.name, *part) for protocol, several in parts.items() for part in several]
-    version = _list_version_options(results)
-    inputs = _list_image_and_network_options(results)
+    version, inputs = _list_version_options(results), list[str]()
+    for option, value in zip(results.options[::2], results.options[1::2], strict=True):  # DIR and FILE are local files
+        name = value.partition("@")[0]
+        inputs += [option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE"]
     commands = [("run", *version, *inputs, *options) for options in runs]
     commands.append(("report", *version, *results.options, "-o", "report.html"))
     return [shlex.join(["roarbench", *words]) for words in commands]
@@ -195,15 +195,6 @@ def _list_version_options(results: "SuiteResults") -> Options:
     changed = [word for name, *value in suffixes if name in ("fill", "unit") for word in (f"--{name}", *value)]
     limit = ("--max-images", f"{results.limit}") if results.limit else ()
     return ("--suite", make_suite_option_value(results.suite), *limit, *changed)
-
-
-def _list_image_and_network_options(results: "SuiteResults") -> Options:
-    """Return the options of `run` for the images and for the explained networks, with DIR and FILE for local files."""
-    options = []
-    for option, value in zip(results.options[::2], results.options[1::2], strict=True):
-        name = value.partition("@")[0]
-        options += [option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE"]
-    return tuple(options)
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from roarbench.analysis.correctness_of_suite import list_points_with_every_map_and_network
-from roarbench.analysis.missing_runs import write_unfinished_line
+from roarbench.analysis.incomplete_results import write_unfinished_line
 from roarbench.analysis.suite_judges import (
     BLURRED_MAP,
     MASKS,

@@ -7,11 +7,12 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from importlib.resources import files
+from itertools import product
 from operator import ge, gt, lt
 from typing import Any, NamedTuple
 
 from roarbench.analysis.correctness_of_suite import collect_correctness
-from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
@@ -142,26 +143,18 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
 
 def _compare_with_controls(
     names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: AccuracyTables
-) -> list[ClaimCheck]:
+) -> Iterable[ClaimCheck]:
     """Compare some estimators with each control at every common level; a lower accuracy is better."""
-    against = {control: f" against {control}" * (len(controls) > 1) for control in controls}
-    return [
-        ClaimCheck(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), (pair,))
-        for control in controls
-        for dataset, pair, one, other in _list_pairs(names, control, tables.roar)
-    ]
+    for control, (dataset, rows), name in product(controls, tables.roar.items(), names):
+        against = f" against {control}" * (len(controls) > 1)
+        curve, other = rows.get(name, {}), rows.get(control, {})
+        for t in sorted(level for level in curve if level > 0 and level in other):
+            where = f"{name}{against} at t = {t:g} on {dataset}"
+            yield ClaimCheck(where, agrees(curve[t], other[t]), (ComparedPair(name, control, t),))
 
 
 def _combine_prefixes_and_bases(prefixes: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{prefix}-{base}" for prefix in prefixes for base in BASES)
-
-
-def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[tuple[str, ComparedPair, float, float]]:
-    for dataset, rows in curves.items():
-        for name in names:
-            curve, other = rows.get(name, {}), rows.get(control, {})
-            for t in sorted(level for level in curve if level > 0 and level in other):
-                yield dataset, ComparedPair(name, control, t), curve[t], other[t]
 
 
 def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 
-from roarbench.analysis.missing_runs import UNFINISHED_SIGN, RunCounts, count_protocol_runs, write_unfinished_line
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, RunCounts, count_protocol_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint

@@ -21,7 +21,6 @@ from roarbench.report.table_record import Table, make_column
 from roarbench.report.table_renderers import format_list
 from roarbench.store.annotations_and_scores import find_plan_entry
 from roarbench.store.archived_runs import (
-    ArchivedRow,
     list_keys_of_estimator_and_twins,
     list_submission_ids_with_rows,
     read_archived_rows,
@@ -218,6 +217,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     run, entry = _read_run(store, key), find_plan_entry(store.database, key)
     outcome = provenance = rankings = None
     if result:
+        state = "done"
         counts = {"correct": result.correct, "total": result.total, "accuracy": result.correct / result.total}
         values = {name: getattr(result, name) for name in ("loss", "smoothness", "seconds")}
         outcome = counts | values | {"created": result.created.isoformat()}
@@ -226,10 +226,21 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
         checksums = {"checksum": result.rankings or None, "weights": result.weights or None}
         rankings = {**checksums, "folders": list(map(str, paths))}
+    elif key in {lease.key for lease in store.list_leases()}:
+        state = "running"
+    elif store.failures.find_stop_reasons([key]):
+        state = "failed"
+    else:
+        state = "missing" if failures else "forgotten"  # a failed run that will be tried again is missing
+    archived = []
+    for row in read_archived_rows(store.database, [key]):
+        kept, created = row.row, row.created.isoformat()
+        content = f"{kept['correct']} of {kept['total']} correct" if row.kind == "result" else kept["reason"]
+        archived.append({"created": created, "what": f"{row.kind}, {content}", "reason": row.reason, "who": row.who})
     return {
         "key": key,
         "run": describe_run(PlannedRun(run.cell, run.seed)),
-        "state": "done" if result else _describe_unfinished_state(store, key, bool(failures)),
+        "state": state,
         "record": make_json_record(run),
         "plan": make_json_record(entry) if entry else None,
         "outcome": outcome,
@@ -244,25 +255,8 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
             {"created": failure.created.isoformat(), "reason": failure.reason, "code": failure.code_version}
             for failure in failures
         ],
-        "forgotten": list(map(_make_archived_record, read_archived_rows(store.database, [key]))),
+        "forgotten": archived,
     }
-
-
-def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> str:
-    """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
-    if key in {lease.key for lease in store.list_leases()}:
-        return "running"
-    if store.failures.find_stop_reasons([key]):
-        return "failed"
-    return "missing" if failed else "forgotten"
-
-
-def _make_archived_record(row: ArchivedRow) -> dict[str, str]:
-    if row.kind == "result":
-        content = f"result, {row.row['correct']} of {row.row['total']} correct"
-    else:
-        content = f"failure, {row.row['reason']}"
-    return {"created": row.created.isoformat(), "what": content, "reason": row.reason, "who": row.who}
 
 
 def format_run(record: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import describe_missing_runs
 from roarbench.report.table_record import Bar
-from roarbench.stats.board_records import ONE_TRAINING, Board, IntervalScope
+from roarbench.stats.board_records import ONE_TRAINING, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -65,26 +65,21 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     bands = f"Bands: {CONFIDENCE:.0%} intervals over {board.covers}."
     if board.covers is IntervalScope.NOTHING:
         bands = f"{ONE_TRAINING}: no bands."
+    if published and board.protocol not in (ROAR, KAR):
+        shown = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
+        raise CallerError(f"{shown}, but the paper's curves are accuracies under roar or kar; leave --published out")
+    curves = read_published_curves(published, board.protocol.order) if published else {}
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=" ".join(filter(None, (f"{table.caption}.", bands, describe_missing_runs(table, signs=False)))),
         x_label=XLabel.KEPT if board.protocol.order is Order.LERF else XLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
-        published=_make_published_curves(published, board) if published else (),
+        published=tuple(
+            make_panel_curve(name, {t: Estimate(value) for t, value in curve.items()})
+            for name, curve in curves.items()
+            if any(row.estimator == name for row in board.rows)
+        ),
         y_label=board.protocol.curve_axis,
-    )
-
-
-def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
-    if board.protocol not in (ROAR, KAR):
-        shown = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
-        raise CallerError(f"{shown}, but the paper's curves are accuracies under roar or kar; leave --published out")
-    rows = {row.estimator for row in board.rows}
-    curves = read_published_curves(dataset, board.protocol.order)
-    return tuple(
-        make_panel_curve(name, {t: Estimate(value) for t, value in curve.items()})
-        for name, curve in curves.items()
-        if name in rows
     )
 
 

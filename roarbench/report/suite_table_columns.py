@@ -24,7 +24,7 @@ from roarbench.report.table_record import (
 )
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import CONFIDENCE, Estimate
-from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkVerdict
 from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Comparison, Verdict
 
@@ -125,7 +125,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add(f"gains{{}}/{t}", by_level, f"gain at {t:g}", texts, short=f"gain\nat {t:g}",
                 worth=3 if zero else 1.95 + t / 100, beside=beside)  # fmt: skip
 
-    add("estimator", names, "estimator", (_format_name(table, row) for row in rows), side="left")
+    parts = ((table.display_names[n], "(added)" * (n in results.suite.added), table.format_row_signs(n)) for n in names)
+    add("estimator", names, "estimator", (" ".join(filter(None, each)) for each in parts), side="left")
     add("added", (name in results.suite.added for name in names))
     if own:
         beside = show("own-network gain", map(_format_own_network_gain, rows), short="own-network\ngain",
@@ -134,7 +135,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         permutations = [row.network and row.network.permutation for row in rows]
         add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
         add_gains_by_level("own-network gain", WORTH_WRAPPING)
-        add("verdict", (_find_verdict(row.network) for row in rows), "verdict",
+        add("verdict", (row.network and row.network.verdict for row in rows), "verdict",
             (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
             beside=answers)  # fmt: skip
         add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
@@ -161,12 +162,12 @@ def list_columns(table: SuiteTable) -> list[Column]:
         randoms = [_compare_with_random_briefly(table, row) for row in rows]
         together = tuple(text.replace(" (", "\N{NO-BREAK SPACE}(") for text in randoms)
         beside = show("vs Random", randoms, side="left", short="vs\nRandom", narrow=together)
-        add("verdict", (_find_verdict(row.vs_random) for row in rows), "vs Random" * (compared and not zero),
+        add("verdict", (row.vs_random and row.vs_random.verdict for row in rows), "vs Random" * (compared and not zero),
             verdicts(row.vs_random for row in rows), short="vs\nRandom", side="left", has_words=True,
             beside=beside)  # fmt: skip
     for control, short, worth in (("sobel", "vs\nSobel", 4), ("random-blurred", "vs blurred\nrandom", 5)):
         comparisons = [row.against.get(control) for row in rows]
-        add(f"verdict_{control.replace('-', '_')}", map(_find_verdict, comparisons),
+        add(f"verdict_{control.replace('-', '_')}", (one and one.verdict for one in comparisons),
             short.replace("\n", " ") * has_sobel, verdicts(comparisons), short=short, worth=worth, side="left",
             has_words=True)  # fmt: skip
     doubts = (table.list_doubts(name, Shown.NAME, Shown.GAIN) for name in names)
@@ -177,8 +178,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
         other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
         add(f"delta_twins/{kind}", (row.delta_twins.get(kind, _MISSING) for row in rows),
             f"Δ {kind.replace('-', ' ')}", worth=3.1 if other else 3.3, about=_ABOUT_TWINS * compared)  # fmt: skip
-        add(f"delta_twins/{kind}_verdict", map(_find_verdict, comparisons), "vs other image" * (other and compared),
-            verdicts(comparisons), worth=3.2, side="left", has_words=True)  # fmt: skip
+        add(f"delta_twins/{kind}_verdict", (one and one.verdict for one in comparisons),
+            "vs other image" * (other and compared), verdicts(comparisons), worth=3.2, side="left",
+            has_words=True)  # fmt: skip
     add("seeds", (row.seeds for row in rows))
     add("prediction_stability", map(results.prediction_stability.get, names))
     passes = [results.find_passes(name) or (None, None) for name in names]
@@ -220,18 +222,8 @@ def _make_place_column(table: SuiteTable) -> Column:
     return make_column("place", values, "place" * table.has_gains_and_ranks, map(format_rank, places))
 
 
-def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
-    return comparison.verdict if comparison else None
-
-
 def _is_zero_by_construction(row: Row) -> bool:
     return row.network is not None and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
-
-
-def _format_name(table: SuiteTable, row: Row) -> str:
-    name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.added
-    parts = (name, "(added)" * added, table.format_row_signs(row.estimator))
-    return " ".join(filter(None, parts))
 
 
 def _format_verdict(table: SuiteTable, row: Row, comparison: Comparison | None) -> str:

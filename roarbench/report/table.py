@@ -7,8 +7,8 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric
-from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
-from roarbench.analysis.suite_judges import Mark, SuiteJudges, do_marks_apply_to, grade_shares_of_gain, judge_suite
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
+from roarbench.analysis.suite_judges import Mark, do_marks_apply_to, grade_shares_of_gain, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
@@ -287,21 +287,20 @@ def make_table(
     board = judges.make_board(protocol, unit, rows)
     if board is None:
         return None
-    with_marks = judges.suite_results.suite.estimators_with_own_row if do_marks_apply_to(protocol) else ()
+    rows_without_twins = judges.suite_results.suite.estimators_with_own_row
+    with_marks = rows_without_twins if do_marks_apply_to(protocol) else ()
+    above = {
+        name: {t: judges.estimate_accuracy_above_masks(name, t) for t in judges.mask_only.levels}
+        for name in (rows_without_twins if protocol == ROAR else ())
+    }
     table = SuiteTable(
         judges.suite_results,
         board,
         unit,
         marks={name: grade_shares_of_gain(judges, name) for name in with_marks},
-        above_masks=_compute_accuracies_above_masks(judges) if protocol == ROAR else {},
+        above_masks={
+            name: curve for name, curve in above.items() if any(at.value is not None for at in curve.values())
+        },
         runs=count_protocol_runs(judges.suite_results, protocol, unit),
     )
     return replace(table, doubts=find_doubts(judges, table))
-
-
-def _compute_accuracies_above_masks(judges: SuiteJudges) -> dict[str, dict[float, Estimate]]:
-    curves = {
-        name: {t: judges.estimate_accuracy_above_masks(name, t) for t in judges.mask_only.levels}
-        for name in judges.suite_results.suite.estimators_with_own_row
-    }
-    return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}

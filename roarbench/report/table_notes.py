@@ -1,12 +1,11 @@
 """Write the notes below a table: the scope of intervals, doubts about the whole table, and the meaning of signs."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.faithfulness_scores import IMAGES
-from roarbench.analysis.missing_runs import write_unfinished_line
+from roarbench.analysis.incomplete_results import write_unfinished_line
 from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
@@ -67,7 +66,10 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     """Describe the intervals' scope, all doubts, and special rows and columns; `signs` or not."""
-    left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
+    names_by_reason = defaultdict[str, list[str]](list)
+    for name, reason in table.suite_results.suite.left_out.items():
+        names_by_reason[reason].append(name)
+    left_out = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
     notes = (
         describe_missing_runs(table, signs),
         *_describe_doubts(table, always=True, signs=signs),
@@ -171,14 +173,6 @@ def _describe_several_machines(table: SuiteTable) -> str:
     mixed = [name for name, settings in shown.items() if any(len(values) > 1 for values in settings.values())]
     runs = f"the runs of one row ({list_some(mixed)})" if mixed else "these rows"
     return f"Different machines or versions computed {runs}: {'; '.join(differ)}."
-
-
-def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
-    """Join pairs of a name and a reason to `a, b: reason; c: other reason`."""
-    names_by_reason = defaultdict[str, list[str]](list)
-    for name, reason in reasons:
-        names_by_reason[reason].append(name)
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
 
 
 def _describe_quantus_columns(table: SuiteTable) -> str:

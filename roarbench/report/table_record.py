@@ -73,15 +73,6 @@ class Column:
         pattern = self.key if "{}" in self.key else f"{self.key}{{}}"
         return tuple(pattern.format(suffix) for suffix in _ENDS)
 
-    def list_plain_values(self, row: int) -> Iterator[tuple[str, Any]]:
-        """Yield the keys and plain values of a row."""
-        value = self.values[row]
-        if len(self.plain_keys) == 1:
-            yield self.key, value
-            return
-        for key, end in zip(self.plain_keys, _ENDS.values(), strict=True):
-            yield key, None if value is None else getattr(value, end)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -146,9 +137,11 @@ class Table:
         for number, name in enumerate(self.names):
             row: dict[str, Any] = {}
             for column in keyed:
-                for key, value in column.list_plain_values(number):
+                value, ends = column.values[number], _ENDS.values() if len(column.plain_keys) > 1 else ("",)
+                for key, end in zip(column.plain_keys, ends, strict=True):
                     group, _, item = key.rpartition("/")
-                    (row.setdefault(group, {}) if group else row)[item] = value
+                    in_group = row.setdefault(group, {}) if group else row
+                    in_group[item] = getattr(value, end) if end and value is not None else value
             for key, part in self.parts.items():
                 row[key] = part.plain_rows[part.names.index(name)] if name in part.names else None
             rows.append(row)

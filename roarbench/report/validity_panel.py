@@ -11,7 +11,7 @@ from textwrap import wrap
 from rich.console import Group
 from rich.text import Text
 
-from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.result_checks import describe_rows_without_rank
 from roarbench.analysis.suite_judges import MASKS, SuiteJudges, grade_shares_of_gain
 from roarbench.analysis.suite_results import SuiteResults
@@ -52,15 +52,15 @@ def compare_orders(judges: SuiteJudges) -> dict[str, Agreement | None]:
     orders |= {f"unit {unit}": judge for unit, judge in judges.judges_by_unit.items() if unit is not judges.unit}
     orders |= {f"fill {fill}": judge for fill, judge in judges.judges_by_fill.items() if judge is not judges.main_gains}
     names = suite.estimators_with_own_row
-    return {name: _compare_orders_of_rows(judges.main_gains, judge, names) for name, judge in orders.items()}
-
-
-def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> Agreement | None:
-    one, two = ({name: judge.gains[name] for name in rows if name in judge.gains} for judge in (main, other))
-    agreement = compute_agreement(one, two)
-    if agreement is None or (main.has_intervals and other.has_intervals):
-        return agreement
-    return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)
+    main, agreements = judges.main_gains, dict[str, Agreement | None]()
+    for order, other in orders.items():
+        agreement = compute_agreement(
+            *({name: judge.gains[name] for name in names if name in judge.gains} for judge in (main, other))
+        )
+        if agreement and not (main.has_intervals and other.has_intervals):
+            agreement = agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)
+        agreements[order] = agreement
+    return agreements
 
 
 def format_text(judges: SuiteJudges, width: int) -> Group:
@@ -84,8 +84,15 @@ def format_text(judges: SuiteJudges, width: int) -> Group:
     ]
     counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
-    note = [f"Rows without any value are left out: {left_out}"] if left_out else []
-    lines = [*note, *_write_legend(judges), "", *describe_rank_agreements(judges), *doubts] if sections else doubts[-1:]
+    results, gains = judges.suite_results, judges.main_gains
+    protocol = f"{judges.main_protocol.title} on " if gains.levels else ""
+    legend = (
+        f"Rows without any value are left out: {left_out}" * bool(left_out),
+        f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {judges.unit}; {_LEGEND}",
+        f"{CONFIDENCE:.0%} intervals; chance {results.chance_text}" * gains.has_intervals,
+        results.reference_accuracy_text,
+    )
+    lines = [*filter(None, legend), "", *describe_rank_agreements(judges), *doubts] if sections else doubts[-1:]
     lines += filter(None, [unfinished])
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
@@ -177,15 +184,6 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
         return format_percent_number(accuracy.value)
     margin = "" if over_random.high is None else f" ± {POINTS * (over_random.high - over_random.value):.1f}"
     return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{margin})"
-
-
-def _write_legend(judges: SuiteJudges) -> list[str]:
-    results = judges.suite_results
-    protocol = f"{judges.main_protocol.title} on " if judges.main_gains.levels else ""
-    lines = [f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {judges.unit}; {_LEGEND}"]
-    if judges.main_gains.has_intervals:
-        lines.append(f"{CONFIDENCE:.0%} intervals; chance {results.chance_text}")
-    return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
 def describe_rank_agreements(judges: SuiteJudges) -> list[str]:

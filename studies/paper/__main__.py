@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
+from roarbench.analysis.incomplete_results import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table

@@ -10,11 +10,10 @@ import pytest
 
 from leaderboard import build_board_contents
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
-from leaderboard.build_board_contents import make_combined_board
+from leaderboard.build_board_contents import make_combined_board, recommend_rows
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page import estimator
 from leaderboard.page.estimator import list_passes
-from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_live_page, render_page
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.row_comparison import compare_rows

@@ -8,12 +8,15 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
-from roarbench.analysis.pictured_images import (
+from leaderboard.pictures import (
     CorrectCountsPerImage,
+    PictureMaker,
     choose_images_spread_by_lost_predictions,
     count_correct_per_image_over_all_levels,
     find_pictured_protocol,
+    find_pictures_file,
+    read_pictures,
+    save_pictures,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Split, Unit

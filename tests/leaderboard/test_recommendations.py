@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.build_board_contents import make_combined_board
+from leaderboard.build_board_contents import make_combined_board, recommend_rows
 from leaderboard.links import Site, make_address
 from leaderboard.page.overview import _find_kind_of_data
-from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block

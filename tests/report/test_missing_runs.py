@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from roarbench.analysis.missing_runs import RunCounts
+from roarbench.analysis.incomplete_results import RunCounts
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
