@@ -24,12 +24,7 @@ from roarbench.datasets import doubtful_features, image_folders, parquet_files, 
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
-from roarbench.datasets.decode_image import (
-    MAX_DAMAGED_SHARE,
-    inspect_image,
-    refuse_many_damaged_images,
-    round_up_depth,
-)
+from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
