@@ -19,7 +19,6 @@ from roarbench.datasets.class_report import has_few_values
 from roarbench.datasets.find_label_files import (
     LabelPlan,
     LabelSearch,
-    SplitLists,
     find_label_files_beside,
     find_split_lists,
     search_label_files,
@@ -105,8 +104,12 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         classified = {*choice.labels.labels} if choice.labels else {path for path in paths if plan.find_class(path)}
         for doubt in search.doubts:
             warn(f"warning: {doubt}")
-        unused = _describe_unused_lists(search, choice.labels, classified)
-        for line in (*_describe_unread_splits(folder, root), *unused):
+        files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
+        names = (name for name in dict.fromkeys(file.name for file in files) if _UNREAD_SPLITS.search(name))
+        if unread := [name for name in names if name.lower().endswith(_UNREAD_LABELS)]:
+            remedy = "write lists of images, train.txt and test.txt, beside them"
+            warn(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")
+        for line in _describe_unused_lists(search, choice.labels, classified):
             warn(line)
     for line in describe_unread_archives(root):
         warn(line)
@@ -115,15 +118,6 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     below = (path for path in every_path if path.startswith(inside))
     fields["left_out"] = select_matching(masks, below)  # masks may lie beside the folder that is read
     return Layout(fields, root, search.groups)
-
-
-def _describe_unread_splits(*folders: Path) -> Iterator[str]:
-    """Yield a warning about files in these folders that may list the images of splits, but cannot be read."""
-    files = dict.fromkeys(file.name for folder in folders for file in sorted(folder.iterdir()) if file.is_file())
-    unread = [name for name in files if _UNREAD_SPLITS.search(name) and name.lower().endswith(_UNREAD_LABELS)]
-    if unread:
-        remedy = "write lists of images, train.txt and test.txt, beside them"
-        yield f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}"
 
 
 def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
@@ -141,19 +135,17 @@ def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
             by_folder[name].append((path, stem if stem in stems or not found else found[1]))
         elif found:
             by_suffix[f"*_{found[2]}*"].append((path, found[1]))
-    kinds = [*by_folder.items(), *by_suffix.items()]
-    return tuple(sorted(name for name, images in kinds if _are_masks(root, images, stems)))
+    patterns = []
+    for name, images in (*by_folder.items(), *by_suffix.items()):
+        are_named_alike = 2 * sum(stem in stems for _, stem in images) >= len(images)
+        opened = images[:: -(-len(images) // _OPENED_MASKS)]
+        if are_named_alike and all(has_few_values((root / path).read_bytes()) for path, _ in opened):
+            patterns.append(name)
+    return tuple(sorted(patterns))
 
 
 def _name_mask_folder(path: str) -> str:
     return next((name for name in path.split("/")[:-1] if _MASK_FOLDER.fullmatch(name)), "")
-
-
-def _are_masks(root: Path, images: Sequence[tuple[str, str]], stems: set[str]) -> bool:
-    if 2 * sum(stem in stems for _, stem in images) < len(images):
-        return False
-    opened = images[:: -(-len(images) // _OPENED_MASKS)]
-    return all(has_few_values((root / path).read_bytes()) for path, _ in opened)
 
 
 def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classified: Set[str]) -> Iterator[str]:
@@ -229,20 +221,21 @@ def _choose_with_class_folders(
             wrong = f"'{source.columns.label}' would give other classes than the folders"
             notes.append(f"warning: {seen} {wrong}; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
-        _refuse_lists_of_one_class(lists, search.lists[lists.names[0]] & class_of.keys(), class_of)
-        return _Choice(None, *lists.names, said=(*notes, lists.description))
+        names, said = lists
+        _refuse_lists_of_one_class(names, search.lists[names[0]] & class_of.keys(), class_of)
+        return _Choice(None, *names, said=(*notes, said))
     return _Choice(None, "", "", said=tuple(notes))
 
 
-def _refuse_lists_of_one_class(lists: SplitLists, paths: Set[str], class_of: Mapping[str, str]) -> None:
+def _refuse_lists_of_one_class(lists: tuple[str, str], paths: Set[str], class_of: Mapping[str, str]) -> None:
     """Raise DataError if a list, as those of one class or one domain, names images of one class folder alone."""
     if len(names := {class_of[path] for path in paths}) > 1:
         return
-    seen = f"the lists {list_quoted(lists.names)} name images of the folder '{min(names)}' alone"
+    seen = f"the lists {list_quoted(lists)} name images of the folder '{min(names)}' alone"
     remedy = "join the lists of all classes in train.txt and test.txt"
     *folders, _ = min(paths).split("/")
     if folders[-1] not in names:
-        splits = f"train = {json.dumps(lists.names[0])} and test = {json.dumps(lists.names[1])}"
+        splits = f"train = {json.dumps(lists[0])} and test = {json.dumps(lists[1])}"
         remedy = f"if the folders inside it are the classes, write class_depth = {len(folders)}, {splits} under [data]"
     raise DataError(f"{seen}; {remedy}")
 
@@ -315,8 +308,12 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
         said.append(_describe_split_column(best))
         return _Choice(best, *best.split_values, best.columns.split, tuple(said))
     if lists := find_split_lists(search.lists, set(best.labels)):
-        return _Choice(best, *lists.names, said=(*said, lists.description))
-    return _Choice(best, *_find_labelled_split_folders(plan, best), said=tuple(said))
+        return _Choice(best, *lists[0], said=(*said, lists[1]))
+    base = f"{plan.base}/" if plan.base else ""
+    below = [path[len(base) :].partition("/")[0] for path in best.labels if path.startswith(base)]
+    pairs = image_folders.find_split_pairs(dict.fromkeys(below))  # folders of splits whose images have labels
+    train, test = (base + name for name in pairs[0]) if pairs else ("", "")
+    return _Choice(best, train, test, said=tuple(said))
 
 
 def _add_split_file(best: LabelPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> LabelPlan:
@@ -329,14 +326,6 @@ def _add_split_file(best: LabelPlan, search: LabelSearch, root: Path, paths: Seq
     files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
     content = read_image_labels(root, files, columns, paths)
     return replace(best, files=files, columns=columns, content=content, split_values=splits.split_values)
-
-
-def _find_labelled_split_folders(plan: FolderPlan, labels: LabelPlan) -> tuple[str, str]:
-    """Return the folders of the splits whose images have labels; empty names if there are no two such folders."""
-    base = f"{plan.base}/" if plan.base else ""
-    below = [path[len(base) :].partition("/")[0] for path in labels.labels if path.startswith(base)]
-    pairs = image_folders.find_split_pairs(dict.fromkeys(below))
-    return (base + pairs[0][0], base + pairs[0][1]) if pairs else ("", "")
 
 
 def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> DataError:

@@ -6,7 +6,7 @@ Such folders are splits, parts of a data set, and masks beside photographs.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -76,7 +76,13 @@ def describe_images(images: UserImages) -> Iterator[str]:
         if are_named and images.record.share:
             yield from describe_names([name for names in images.names.values() for name in names])
         yield from describe_class_lists(Path(images.record.folder), images.classes)
-        yield from describe_odd_class_folders(images)
+        by_folders = images.record.own == FOLDERS and not images.record.label_files
+        if by_folders and images.record.class_depth != WHOLE_PATH:
+            yield from _describe_inner_folders(images)
+            if suspects := find_part_names(images.classes):
+                seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"
+                remedy = 'write class_depth = N or labels = "FILE" under [data]'
+                yield f"warning: {images.record.name}: {seen}; if other folders or a file name the classes, {remedy}"
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
         yield from _describe_small_classes(images)
@@ -136,14 +142,6 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
             yield f"warning: {images.record.name}: classes with fewer than {_HANDFUL} {noun}: {listed}; {remedy}"
 
 
-def describe_odd_class_folders(images: UserImages) -> Iterator[str]:
-    """Yield warnings for class folders that hold folders of their own or are named like splits or parts."""
-    by_folders = images.record.own == FOLDERS and not images.record.label_files
-    if by_folders and images.record.class_depth != WHOLE_PATH:
-        yield from _describe_inner_folders(images)
-        yield from _describe_part_names(images)
-
-
 def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if any("*" in name for name in images.record.split_names.values()):  # splits lie inside the class folders
         return
@@ -169,9 +167,8 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
         seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
         remedy = f"if these are the classes, {deeper}"
         if images.record.share:
-            remedy += (
-                "; if each holds one video, patient or the like, name splits, train and test, that keep it together"
-            )
+            keep = "name splits, train and test, that keep it together"
+            remedy += f"; if each holds one video, patient or the like, {keep}"
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
 
@@ -246,8 +243,26 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
         kinds += map(_describe_file, contents)
         labels += images.splits[split].labels[positions].tolist()
         places += [(split, int(position)) for position in positions]
-    yield from _describe_files_of_one_class(images, kinds, labels)
-    yield from _describe_images_of_few_values(images, few, labels, places)
+    # properties of files that all images of one class have, and no others
+    for noun, values in zip(_FILE_PROPERTIES, zip(*kinds, strict=True), strict=True):
+        pairs = {*zip(values, labels, strict=True)}
+        of_value, of_class = (Counter(side) for side in zip(*pairs, strict=True))
+        alone = [pair for pair in sorted(pairs) if of_value[pair[0]] == of_class[pair[1]] == 1 < len(pairs)]
+        if alone and labels.count(alone[0][1]) >= _HANDFUL:
+            value, one = alone[0]
+            seen = f"all inspected images of the class '{images.classes[one]}', and no others, have the {noun} {value}"
+            yield f"warning: {images.record.name}: {seen}; a network may tell the class by them"
+    # masks have at most three values
+    if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
+        return
+    shares = [np.mean([flat for flat, own in zip(few, labels, strict=True) if own == label]) for label in {*labels}]
+    masks = [images.classes[n] for n, share in zip({*labels}, shares, strict=True) if share > 0.5]
+    if 0 < len(masks) < len(shares):
+        seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
+    else:
+        example = images.name_image(*places[few.index(True)])
+        seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"
+    yield f"warning: {images.record.name}: {seen}; if they are masks, write leave_out = [NAMES] under [data]"
 
 
 def _describe_file(content: bytes) -> tuple[str, ...]:
@@ -259,38 +274,6 @@ def _describe_file(content: bytes) -> tuple[str, ...]:
             return image.format or "", image.mode, f"{image.width} x {image.height}", *corners
     except Exception:  # damaged images are reported by the check of damage
         return ("",) * len(_FILE_PROPERTIES)
-
-
-def _describe_files_of_one_class(
-    images: UserImages, kinds: Sequence[tuple[str, ...]], labels: Sequence[int]
-) -> Iterator[str]:
-    """Yield a warning for each property of files that all images of one class have, and no others."""
-    for noun, values in zip(_FILE_PROPERTIES, zip(*kinds, strict=True), strict=True):
-        pairs = {*zip(values, labels, strict=True)}
-        of_value, of_class = (Counter(side) for side in zip(*pairs, strict=True))
-        alone = [pair for pair in sorted(pairs) if of_value[pair[0]] == of_class[pair[1]] == 1 < len(pairs)]
-        if alone and labels.count(alone[0][1]) >= _HANDFUL:
-            value, label = alone[0]
-            seen = (
-                f"all inspected images of the class '{images.classes[label]}', and no others, have the {noun} {value}"
-            )
-            yield f"warning: {images.record.name}: {seen}; a network may tell the class by them"
-
-
-def _describe_images_of_few_values(
-    images: UserImages, few: Sequence[bool], labels: Sequence[int], places: Sequence[tuple[Split, int]]
-) -> Iterator[str]:
-    """Yield a warning if some images, but not all, have at most three values, as masks have."""
-    if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
-        return
-    shares = [np.mean([flat for flat, own in zip(few, labels, strict=True) if own == label]) for label in {*labels}]
-    masks = [images.classes[n] for n, share in zip({*labels}, shares, strict=True) if share > 0.5]
-    if 0 < len(masks) < len(shares):
-        seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
-    else:
-        example = images.name_image(*places[few.index(True)])
-        seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"
-    yield f"warning: {images.record.name}: {seen}; if they are masks, write leave_out = [NAMES] under [data]"
 
 
 def has_few_values(content: bytes) -> bool:

@@ -21,7 +21,7 @@ from roarbench.datasets.class_report import choose_shown, count_by_class
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.user_images import UserImages, sample_images
 
-_MARK = {"Software": "roarbench new-suite"}  # metadata of the sheets; files without it are never overwritten
+_MARK = "roarbench new-suite"  # `Software` in the sheets' metadata; files without it are never overwritten
 _MOST_CLASSES, _FIRST, _LAST = 48, 24, 8  # of more classes, the first, the last and some between are drawn
 _MARGIN, _GAP, _SPLIT_GAP = 16, 4, 14  # pixels around the sheet, between images, and between training and test images
 _FONT_SIZE, _HEADING_SIZE = 14, 16
@@ -51,18 +51,12 @@ def choose_layout(classes: int) -> _Layout:
     return _Layout(1, 5, 88) if classes <= 12 else _Layout(3, 2, 76)
 
 
-def check_sheet_path(path: Path) -> None:
-    """Raise CallerError if a file of another origin than `new-suite` has this path."""
-    if path.exists() and not is_picture_of(path, _MARK["Software"]):
-        raise CallerError(f"{path} already exists and is no contact sheet of new-suite; move or rename it")
-
-
 def write_contact_sheet(images: UserImages, path: Path) -> None:
     """Draw some images of each class, or of 48 classes, into a PNG file of at most about 1100 x 1900 pixels."""
-    check_sheet_path(path)
+    if path.exists() and not is_picture_of(path, _MARK):
+        raise CallerError(f"{path} already exists and is no contact sheet of new-suite; move or rename it")
     mark = PngImagePlugin.PngInfo()
-    for key, value in _MARK.items():
-        mark.add_text(key, value)
+    mark.add_text("Software", _MARK)
     sheet = draw_contact_sheet(images)
     with convert_write_errors(path):
         write_atomically(path, lambda temporary: sheet.save(temporary, "PNG", pnginfo=mark))
@@ -89,7 +83,12 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
         left = _MARGIN + place // rows * (width + _MARGIN)
         y = top + place % rows * (height + _MARGIN)
         numbers = " + ".join(f"{int(counts[split][number]):,}" for split in pixels)
-        _draw_caption(draw, (left, y), width, images.classes[number], number, numbers)
+        font = _choose_font(numbers, _FONT_SIZE)
+        space = width - font.getlength(numbers)
+        draw.text((left + space, y), numbers, _QUIET, font)
+        text = _write_name(images.classes[number], number)
+        font = _choose_font(text, _FONT_SIZE)
+        draw.text((left, y), _fit_pixels(text, font, space - 12), _INK, font)
         for split, by_class in pixels.items():
             start = left + (layout.strip + _SPLIT_GAP if split is Split.TEST and len(pixels) > 1 else 0)
             for turn, image in enumerate(by_class[number]):
@@ -131,16 +130,6 @@ def _make_thumbnail(pixels: NDArray[np.uint8], side: int) -> Image.Image:
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).convert("RGB")
     larger = side >= image.width
     return image.resize((side, side), Image.Resampling.NEAREST if larger else Image.Resampling.LANCZOS)
-
-
-def _draw_caption(
-    draw: ImageDraw.ImageDraw, corner: tuple[int, int], width: int, name: str, number: int, counts: str
-) -> None:
-    plain = _choose_font(counts, _FONT_SIZE)
-    draw.text((corner[0] + width - plain.getlength(counts), corner[1]), counts, _QUIET, plain)
-    text = _write_name(name, number)
-    font = _choose_font(text, _FONT_SIZE)
-    draw.text(corner, _fit_pixels(text, font, width - plain.getlength(counts) - 12), _INK, font)
 
 
 def _write_name(name: str, number: int) -> str:

@@ -58,7 +58,12 @@ def decode_dataset(
                 if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
                     _decode_and_write_manifest(target, record, data, limit, workers, report_progress)
         except OSError as error:
-            raise _make_store_error(error, record, folder) from error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                count = sum(record.image_counts[split] for split in record.decoded_splits)
+                needed = f"{record.name} takes {count * record.channels * record.size**2 / 2**20:.0f} MiB"
+                seen = f"no space left in {folder}; {needed}; free disk space or use another --store"
+                raise StoreError(seen) from error
+            raise StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store") from error
     images = open_decoded(target)
     # older manifests have no contents; files that were just decoded need no second reading
     contents = json.loads((target / MANIFEST).read_text()).get("contents") if was_decoded else ""
@@ -93,14 +98,6 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
 def _make_content_settings(record: DatasetRecord, source: dict[str, object], limit: int | None) -> dict[str, Any]:
     own_record = identity.make_json_record(record.without_location)
     return {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
-
-
-def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        size = sum(record.image_counts[split] for split in record.decoded_splits) * record.channels * record.size**2
-        needed = f"{record.name} takes {size / 2**20:.0f} MiB"
-        return StoreError(f"no space left in {folder}; {needed}; free disk space or use another --store")
-    return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
 
 
 def _decode_and_write_manifest(

@@ -1,7 +1,7 @@
 """Decode one stored image of any format to pixels, and report every repair that was necessary."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +125,12 @@ def _read_unchanged_file(picture: Image.Image) -> bytes | None:
 
 def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetRecord) -> DecodedImage:
     plain, values, repairs = _load_upright(image, content)
-    if values is not None:
+    bits = 0
+    if values is None:
+        repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
+        if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
+            repairs += (INVISIBLE,)
+    else:
         bits = 0 if record.window else count_bits_of_largest_value(values)
         if not record.window and is_unbounded(values):
             raise UnusableValues(RANGE)
@@ -136,13 +141,10 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
             repairs += (FLAT,)
         elif loses_contrast(high_depth.sample_without_spikes(values), depth, record.window):
             repairs += (FEW_SHADES,)
-        pixels = crop_to_pixels(high_depth.make_image(scaled), record)
-        return DecodedImage(pixels, repairs + _list_frame_repairs(image), bits)
-    pixels = crop_to_pixels(plain, record)
-    repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
-    if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
-        repairs += (INVISIBLE,)
-    return DecodedImage(pixels, repairs + _list_frame_repairs(image))
+        plain = high_depth.make_image(scaled)
+    with suppress(Exception):  # only the first picture is used, which has been read already
+        repairs += (SEVERAL,) if getattr(image, "is_animated", False) else ()
+    return DecodedImage(crop_to_pixels(plain, record), repairs, bits)
 
 
 def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Values | None, tuple[str, ...]]:
@@ -262,13 +264,6 @@ def turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     if orientation not in range(2, 9):
         return image, ()
     return ImageOps.exif_transpose(image), (TURNED,)
-
-
-def _list_frame_repairs(image: Image.Image) -> tuple[str, ...]:
-    try:
-        return (SEVERAL,) if getattr(image, "is_animated", False) else ()
-    except Exception:  # only the first picture is used, which has been read already
-        return ()
 
 
 def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:

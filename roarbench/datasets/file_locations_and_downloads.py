@@ -86,9 +86,8 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
     # for example a file that was just deleted
     with convert_read_errors(path, "run again when no program changes it", DataError):
         candidates = [path] if record.tabular else list_all_files_below(path)
-        files = sorted(
-            file for file in candidates if file.is_file() and (record.own != FOLDERS or has_image_suffix(file))
-        )
+        wanted = (file for file in candidates if record.own != FOLDERS or has_image_suffix(file))
+        files = sorted(file for file in wanted if file.is_file())
         listed: list[list[object]] = [
             [str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns] for file in files
         ]

@@ -40,10 +40,9 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
     versions = [(path, origin) for path in paths if (origin := _find_origin(path.rpartition(".")[0], known))]
     if len(versions) >= _MANY * len(paths):
         path, origin = versions[0]
-        seen = (
-            f"warning: {len(versions)} of {len(paths)} images are named like others, such as '{path}' like '{origin}'"
-        )
-        yield f"{seen}; if they show the same, keep all in one split, because test images are drawn one by one"
+        seen = f"{len(versions)} of {len(paths)} images are named like others, such as '{path}' like '{origin}'"
+        remedy = "if they show the same, keep all in one split, because test images are drawn one by one"
+        yield f"warning: {seen}; {remedy}"
 
 
 def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
@@ -70,9 +69,8 @@ def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
 def describe_series(images: UserImages) -> Iterator[str]:
     """Yield a warning if both splits have images of a class whose names begin alike, up to a number."""
     drawn = bool(images.record.share)
-    train, test = (
-        [*zip(raw.labels.tolist(), images.names[split], strict=True)] for split, raw in images.splits.items()
-    )
+    names = images.names
+    train, test = ([*zip(raw.labels.tolist(), names[split], strict=True)] for split, raw in images.splits.items())
     for level in range(_LEVELS):
         series = Counter((label, _cut_behind_number(path, level)) for label, path in train + (test if drawn else []))
         several = sum(size for size in series.values() if size > 1)

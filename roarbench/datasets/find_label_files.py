@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_quoted
@@ -166,15 +165,8 @@ def _find_named_images(table: LabelTable, column: str, index: ImageIndex) -> lis
     return [next(iter(index.find(row[place], file=table.path.stem)), "") for row in table.rows]
 
 
-class SplitLists(NamedTuple):
-    """Two files that list the images of the splits."""
-
-    names: tuple[str, str]  # of training and test images
-    description: str  # a line for the user
-
-
-def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> SplitLists | None:
-    """Return the preferred pair of lists of training and test images; None if there is no pair.
+def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> tuple[tuple[str, str], str] | None:
+    """Return the preferred pair of lists of training and test images, and a line for the user; None without a pair.
 
     The lists have no image in common, and at least half of the images of each are in `classified`, those with a class.
 
@@ -195,7 +187,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     train, test = (by_name[name] for name in pairs[0])
     others = [name for name in by_name if name not in pairs[0] and any(name in pair for pair in pairs)]
     more = f"; not used: {list_quoted([by_name[name] for name in others])}" if others else ""
-    return SplitLists((train, test), f"splits: the lists '{train}' and '{test}'{more}")
+    return (train, test), f"splits: the lists '{train}' and '{test}'{more}"
 
 
 def _list_text_files(root: Path) -> list[tuple[str, Path]]:

@@ -24,16 +24,7 @@ _MAX_NESTING = 4  # maximum number of nested folders that each hold a single fol
 _NEUTRAL = {"images", "image", "imgs", "img", "photos", "pictures", "jpg", "jpeg", "png", "jpegimages", "data"}
 # names of folders that hold the same pictures in several forms, of which the first is used
 _FORMS = (
-    "color",
-    "colour",
-    "rgb",
-    "original",
-    "raw",
-    "grayscale",
-    "greyscale",
-    "gray",
-    "grey",
-    "segmented",
+    *("color", "colour", "rgb", "original", "raw", "grayscale", "greyscale", "gray", "grey", "segmented"),
     "augmented",
 )
 _PART = re.compile(  # names of the parts of an archive, or of groups of images
@@ -41,8 +32,6 @@ _PART = re.compile(  # names of the parts of an archive, or of groups of images
     r"(part|parts|images?|imgs?|batch|chunk|shard|fold|patient|subject|session|disc|archive|group)[_\- ]?\d+.*",
     re.IGNORECASE,
 )
-
-
 NO_CLASSES = "no class folders"  # problem of a folder of images without folders
 
 
@@ -140,9 +129,8 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         others = [name for name in names if name not in tests]
         pairs += [(a, b) for a in others for b in tests if remove_split_words(a) == remove_split_words(b)]
         pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, a), _join(base, b))]
-    inner = {
-        name: tree.find_innermost(_join(base, name))[len(base) + 1 if base else 0 :] for pair in pairs for name in pair
-    }
+    start = len(base) + 1 if base else 0
+    inner = {name: tree.find_innermost(_join(base, name))[start:] for pair in pairs for name in pair}
     labelled = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, inner[a]), _join(base, inner[b]))]
     unlabelled = tuple(dict.fromkeys(b for a, b in pairs if (a, b) not in labelled))
     said = []
@@ -157,7 +145,7 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
     for name in filter(is_train_name, holding):
         # `train_station` beside `test_bench`, both with folders of their own, is a class and no split
         if is_bare_split_name(name) or unlabelled or len(holding) == 1:
-            inside = tree.find_innermost(_join(base, name))[len(base) + 1 if base else 0 :]
+            inside = tree.find_innermost(_join(base, name))[start:]
             others = [] if unlabelled else _describe_unused(names, name)
             return FolderPlan(base, inside, "", unlabelled, said=tuple(others))
     return FolderPlan(base, unlabelled=unlabelled)

@@ -185,8 +185,6 @@ def find_raw_mode(image: Image.Image) -> str:
 
 
 def _replace_raw_mode(image: Any, old: str, new: str) -> None:
-    image.tile = [tile._replace(args=_replace_word(tile.args, old, new)) for tile in image.tile]
-
-
-def _replace_word(args: Any, old: str, new: str) -> Any:
-    return tuple(new if argument == old else argument for argument in args) if isinstance(args, tuple) else new
+    for place, tile in enumerate(image.tile):
+        args = tuple(new if word == old else word for word in tile.args) if isinstance(tile.args, tuple) else new
+        image.tile[place] = tile._replace(args=args)

@@ -32,9 +32,7 @@ _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
-_SPLIT_FLAG = re.compile(
-    r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.IGNORECASE
-)
+_SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
 _FALSE, _TRUE = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
 _IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
 # folders and files that are made by systems and programs, and are no data: of Synology, QNAP and other network drives;
@@ -166,8 +164,8 @@ def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list
 
 
 class _SplitName(NamedTuple):
-    keyword: str
-    other_words: tuple[str, ...]  # all words of the name except the keyword and `set`
+    keyword: str  # of one split; empty for a name of no split, or of several
+    other_words: tuple[str, ...]  # all words of the name; of a split's name, except the keyword and `set`
 
 
 def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -176,7 +174,7 @@ def find_split_pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     `Train` and `Test` are a pair, as are `seg_train` and `seg_test`, or `training_set` and `test_set`; `train` and
     `seg_test` are not.
     """
-    parsed = {name: split for name in names if (split := _parse_split_name(name))}
+    parsed = {name: _parse_split_name(name) for name in names}
     trains = [name for name, split in parsed.items() if split.keyword in _TRAIN_KEYWORDS]
     tests = [name for name, split in parsed.items() if split.keyword in _TEST_KEYWORDS]
     pairs = [(a, b) for a in trains for b in tests if parsed[a].other_words == parsed[b].other_words]
@@ -201,33 +199,31 @@ def find_split_values(name: str, values: Iterable[str], usual: bool = False) -> 
 def is_bare_split_name(name: str) -> bool:
     """Return whether a name consists only of a split's keyword, such as `train`, and possibly the word `set`."""
     split = _parse_split_name(name)
-    return split is not None and not split.other_words
+    return bool(split.keyword) and not split.other_words
 
 
 def is_train_name(name: str) -> bool:
     """Return whether a name contains the keyword of a training split."""
-    split = _parse_split_name(name)
-    return split is not None and split.keyword in _TRAIN_KEYWORDS
+    return _parse_split_name(name).keyword in _TRAIN_KEYWORDS
 
 
 def is_test_name(name: str) -> bool:
     """Return whether a name contains the keyword of a test or validation split."""
-    split = _parse_split_name(name)
-    return split is not None and split.keyword in _TEST_KEYWORDS
+    return _parse_split_name(name).keyword in _TEST_KEYWORDS
 
 
 def remove_split_words(name: str) -> tuple[str, ...]:
     """Return the words of a name without the keyword of a split, so that names of one kind of file are equal."""
-    split = _parse_split_name(name)
-    return split.other_words if split else tuple(word.lower() for word in _NAME_WORDS.findall(name))
+    return _parse_split_name(name).other_words
 
 
-def _parse_split_name(name: str) -> _SplitName | None:
-    words = [word.lower().removesuffix("set") for word in _NAME_WORDS.findall(name)]
-    keywords = [word for word in words if word in (*_TRAIN_KEYWORDS, *_TEST_KEYWORDS)]
+def _parse_split_name(name: str) -> _SplitName:
+    words = [word.lower() for word in _NAME_WORDS.findall(name)]
+    others = [word.removesuffix("set") for word in words]
+    keywords = [word for word in others if word in (*_TRAIN_KEYWORDS, *_TEST_KEYWORDS)]
     if len(keywords) != 1:
-        return None
-    return _SplitName(keywords[0], tuple(word for word in words if word and word not in keywords))
+        return _SplitName("", tuple(words))
+    return _SplitName(keywords[0], tuple(word for word in others if word and word not in keywords))
 
 
 def has_idx_files(folder: Path) -> bool:

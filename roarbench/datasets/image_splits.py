@@ -79,9 +79,8 @@ def _read_split(
     elif (folder / name).is_file():
         # a list of the images with labels may name `cat_1`, although masks of this name lie in other folders
         labelled = [path for path in every_path if path in known.labels] if known else []
-        paths, missing = find_names_in_list(
-            folder / name, folder, record.path_column, ImageIndex(labelled or every_path)
-        )
+        index = ImageIndex(labelled or every_path)
+        paths, missing = find_names_in_list(folder / name, folder, record.path_column, index)
     elif "*" in name:  # a split inside each class folder
         paths = [path for path in _list_paths(record, folder) if _is_in_pattern(path, name)]
     else:

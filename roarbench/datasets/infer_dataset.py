@@ -131,7 +131,11 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for line in table_columns.describe_classes(table, label):
         warn(line)
     if not columns.features:
-        _refuse_label_file(table, path)
+        for name in table.column_names:
+            values = pc.cast(table[name], pa.string()).drop_null() if has_text_type(table[name].type) else ()
+            if len(values) and all(image_folders.has_image_suffix(Path(value.as_py())) for value in values):
+                seen = f"{path.name} names image files in its column '{name}'"
+                raise DataError(f"{seen}; name the folder of images and labels: roarbench new-suite {path.parent}")
         lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
     are_some_left_out = columns.features != [name for name in table.column_names if name != label]
@@ -148,20 +152,10 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     return add_counts_of_table(record, values, labels)
 
 
-def _refuse_label_file(table: pa.Table, path: Path) -> None:
-    """Raise DataError if a table without features has a column of names of image files."""
-    for name in table.column_names:
-        values = pc.cast(table[name], pa.string()).drop_null() if has_text_type(table[name].type) else ()
-        if len(values) and all(image_folders.has_image_suffix(Path(value.as_py())) for value in values):
-            seen = f"{path.name} names image files in its column '{name}'"
-            raise DataError(f"{seen}; name the folder of images and labels: roarbench new-suite {path.parent}")
-
-
 def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
     """Raise DataError if a table holds images, as files or as lists of pixels."""
-    if images := [
-        field.name for field in table.schema if is_image_type(field.type) and _holds_image(table, field.name)
-    ]:
+    stored = [field.name for field in table.schema if is_image_type(field.type)]
+    if images := [name for name in stored if _holds_image(table, name)]:
         seen = f"{path.name} holds image files in its column '{images[0]}'"
         raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
     table_columns.refuse_pixels_in_cells(table, path)
@@ -192,7 +186,6 @@ def _are_names_values(table: pa.Table) -> bool:
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    """Add the layout of image files to the record."""
     layout = choose_layout(folder, warn)
     record = replace(record, own=FOLDERS, **layout.fields)
     folder = Path(record.folder)

@@ -74,7 +74,8 @@ class ImageIndex:
             found = self._by_path.get(stem, [])
         if not found:
             candidates = self._by_stem.get(stem.rpartition("/")[2], [])
-            found = [path for path in candidates if _is_same_end(_remove_suffix(path), stem)]
+            wholes = [(path, f"/{_remove_suffix(path)}") for path in candidates]
+            found = [path for path, end in wholes if end.endswith(f"/{stem}") or f"/{stem}".endswith(end)]
         if has_image_suffix(Path(name)):
             found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
         if len(found) > 1:
@@ -105,10 +106,6 @@ def _remove_suffix(path: str) -> str:
     return stem if f".{suffix.lower()}" in IMAGE_SUFFIXES else path
 
 
-def _is_same_end(path: str, name: str) -> bool:
-    return f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")
-
-
 def list_label_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
     """Return the label files that paths or patterns (`*`) below a folder name; raise DataError if a file is missing."""
     files = []
@@ -130,43 +127,6 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
     index = ImageIndex(paths)
     known = [name for name in (*_FIELD.findall(wanted.path), *wanted) if name]
     tables = [read_label_table(file, index.has, known) for file in list_label_files(folder, patterns)]
-    return _combine_tables(folder, tables, wanted, index)
-
-
-def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageIndex) -> tuple[list[str], list[str]]:
-    """Return the images that a list names, and the names without an image; raise DataError if it names no image."""
-    table = read_label_table(file, index.has, _FIELD.findall(path_column))
-    column = find_path_column(table, path_column, index)
-    if not column:
-        raise DataError(f"{describe_columns(table)}, but none names an image in {folder}; expected a list of images")
-    near = _get_folder_below(file.parent, folder)
-    paths: dict[str, None] = {}
-    missing = []
-    for row in table.rows:
-        name = _fill_in_columns(column, dict(zip(table.columns, row, strict=True)))
-        if path := index.find_one(name, file, near):
-            paths[path] = None
-        else:
-            missing.append(name)
-    return list(paths), missing
-
-
-def _get_folder_below(parent: Path, folder: Path) -> str:
-    below = parent.relative_to(folder).as_posix()
-    return "" if below == "." else below
-
-
-class _TableColumns(NamedTuple):
-    """The columns of one table that hold names, labels and splits; an empty string for none."""
-
-    path: str
-    label: str
-    split: str
-    one_hot: tuple[str, ...]  # columns of zeros and ones, of which the class is the one that holds 1
-
-
-def _combine_tables(folder: Path, tables: list[LabelTable], wanted: LabelColumns, index: ImageIndex) -> ImageLabels:
-    """Collect the label and split of each image from all tables; tables that name images come first."""
     labels: dict[str, str] = {}
     splits: dict[str, str] = {}
     missing: dict[str, None] = {}
@@ -208,6 +168,38 @@ def _combine_tables(folder: Path, tables: list[LabelTable], wanted: LabelColumns
     single, several = _separate_several_labels(labels)
     used = LabelColumns(*(next(filter(None, values), "") for values in zip(*(c[:3] for c in columns), strict=True)))
     return ImageLabels(single, splits, tuple(missing), several, used)
+
+
+def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageIndex) -> tuple[list[str], list[str]]:
+    """Return the images that a list names, and the names without an image; raise DataError if it names no image."""
+    table = read_label_table(file, index.has, _FIELD.findall(path_column))
+    column = find_path_column(table, path_column, index)
+    if not column:
+        raise DataError(f"{describe_columns(table)}, but none names an image in {folder}; expected a list of images")
+    near = _get_folder_below(file.parent, folder)
+    paths: dict[str, None] = {}
+    missing = []
+    for row in table.rows:
+        name = _fill_in_columns(column, dict(zip(table.columns, row, strict=True)))
+        if path := index.find_one(name, file, near):
+            paths[path] = None
+        else:
+            missing.append(name)
+    return list(paths), missing
+
+
+def _get_folder_below(parent: Path, folder: Path) -> str:
+    below = parent.relative_to(folder).as_posix()
+    return "" if below == "." else below
+
+
+class _TableColumns(NamedTuple):
+    """The columns of one table that hold names, labels and splits; an empty string for none."""
+
+    path: str
+    label: str
+    split: str
+    one_hot: tuple[str, ...]  # columns of zeros and ones, of which the class is the one that holds 1
 
 
 def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) -> _TableColumns:

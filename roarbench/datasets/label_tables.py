@@ -69,7 +69,21 @@ def read_label_table(path: Path, names_image: Callable[[str], bool], known_colum
     with convert_read_errors(path, "expected a label file", DataError):
         text = path.read_bytes().decode("utf-8-sig")
     if path.suffix.lower() in JSON_SUFFIXES:
-        return _parse_json_lines(text, path)
+        records = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    record = None
+                if not isinstance(record, dict):
+                    raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
+                records.append(record)
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        # an object, such as the boxes of `{"objects": {"bbox": …}}`, is no label
+        columns = [name for name in columns if not any(_holds_object(record.get(name)) for record in records)]
+        rows = [[_format_json_value(record.get(name)) for name in columns] for record in records]
+        return _make_table(path, columns, rows, named=True)
     rows = _split_rows(text, path, names_image)
     if not rows:
         raise DataError(f"{path} is empty; expected a row for each image")
@@ -88,24 +102,6 @@ def _make_table(path: Path, columns: list[str], rows: list[list[str]], named: bo
             raise DataError(f"{seen}; put values that contain the separator into quotation marks")
     filled = [tuple((row + [""] * (width - len(row)))[:width]) for row in rows]
     return LabelTable(path, tuple(columns), filled, named)
-
-
-def _parse_json_lines(text: str, path: Path) -> LabelTable:
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                record = None
-            if not isinstance(record, dict):
-                raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
-            records.append(record)
-    columns = list(dict.fromkeys(name for record in records for name in record))
-    # an object, such as the boxes of `{"objects": {"bbox": …}}`, is no label
-    columns = [name for name in columns if not any(_holds_object(record.get(name)) for record in records)]
-    rows = [[_format_json_value(record.get(name)) for name in columns] for record in records]
-    return _make_table(path, columns, rows, named=True)
 
 
 def _holds_object(value: Any) -> bool:

@@ -35,7 +35,6 @@ from roarbench.datasets.decode_image import (
     MAX_DAMAGED_SHARE,
     RANGE,
     SHALLOW,
-    DecodedImage,
     check_depth,
     decode_image,
     is_damage,
@@ -109,7 +108,11 @@ def decode_splits(
     done = _repair_and_read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
     size = total * record.channels * record.size**2
-    free = _measure_free_bytes_or_refuse(folder, record, size)
+    written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
+    free = shutil.disk_usage(folder).free
+    if size - written > free:
+        needed = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
+        raise StoreError(f"no space left in {folder.parent}; {needed}; free disk space or use another --store")
     tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
     parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
     remaining = [part for part in parts if part.name not in done]
@@ -158,16 +161,6 @@ def _refuse_lost_contrast(record: DatasetRecord, splits: dict[Split, RawSplit], 
         raise DataError(f"{seen}; write {key} under [data], the values that become black and white{other}")
     check_depth(tally.bits, record.depth, record.name)
     raise DataError(f"{seen}; write depth = {scaled.depth} under [data]{other}")
-
-
-def _measure_free_bytes_or_refuse(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return the free bytes of the disk; raise StoreError if the remaining parts need more."""
-    written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
-    free = shutil.disk_usage(folder).free
-    if size - written > free:
-        needed = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
-        raise StoreError(f"no space left in {folder.parent}; {needed}; free disk space or use another --store")
-    return free
 
 
 def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> DecodingTally:
@@ -248,7 +241,11 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
-            tally += _count_repairs_and_values(decoded, pixels, part.start + tally.images)
+            repairs = Counter(repair for image in decoded for repair in image.repairs)
+            numbered = enumerate(decoded, part.start + tally.images)
+            damaged = tuple(place for place, image in numbered if any(map(is_damage, image.repairs)))
+            bits = max(image.bits for image in decoded)
+            tally += DecodingTally(len(decoded), count_pixel_values(pixels), repairs, damaged, bits)
         file.flush()
         os.fsync(file.fileno())
     return tally
@@ -260,13 +257,6 @@ def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
         source = part.group.folder if isinstance(part.group, FileGroup) else part.group.file
         raise make_read_error(error, str(source), part.record) from error
-
-
-def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
-    repairs = Counter(repair for image in decoded for repair in image.repairs)
-    damaged = (first + position for position, image in enumerate(decoded) if any(map(is_damage, image.repairs)))
-    bits = max(image.bits for image in decoded)
-    return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 
 
 def _refuse_damaged_split(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:

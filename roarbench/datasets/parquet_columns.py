@@ -1,18 +1,30 @@
-"""Find the columns of images and classes in a user's parquet files, and describe columns that may be others."""
+"""Find the columns of images and classes in parquet files, read labels, and describe columns that may be classes, too.
 
-from collections.abc import Iterator, Sequence
+Hugging Face `datasets` stores a `ClassLabel` column as numbers, and the names of the classes in the file's metadata.
+Each file has names of its own: `class_encode_column` on each split gives class 1 of a split without birds the name
+`dog`, and `cat` in the other split. Numbers of differing names are therefore matched by name.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_quoted
+from roarbench.common.text import list_quoted, list_some
 from roarbench.datasets import parquet_files, table_columns, tabular
 from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_column_name
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
+_LARGEST = 2**53  # larger floats are not exact, and larger unsigned numbers do not fit into int64
 
 
 def has_image_column(file: Path) -> bool:
@@ -24,13 +36,37 @@ def has_image_column(file: Path) -> bool:
 
 
 def find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    """Return the columns of images and of classes; raise DataError if either is missing or unclear."""
+    """Return the columns of images and of classes; raise DataError if either is missing or unclear.
+
+    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers.
+    """
     schema = parquet_files.read_schema(file)
-    images = [field.name for field in schema if is_image_type(field.type)]
-    classes = {field.name for field in schema if parquet_files.has_class_type(field.type)}
+    kinds = {field.name: field.type for field in schema}
+    images = [name for name, kind in kinds.items() if is_image_type(kind)]
+    classes = {name for name, kind in kinds.items() if parquet_files.has_class_type(kind)}
     labels = [name for name in schema.names if name in classes or name in table_columns.LABEL_COLUMN_NAMES]
     if not images:
-        _refuse_parquet_without_images(file, schema, labels)
+        arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
+        named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
+        texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
+        numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
+        seen, remedy = "", ""
+        if arrays:
+            kind = kinds[arrays[0]]
+            is_extension = isinstance(kind, pa.BaseExtensionType)
+            name = type(kind).__name__.removesuffix("ExtensionType") if is_extension else str(kind)
+            seen = f"column '{arrays[0]}' holds arrays of pixels ({name})"
+            remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
+        elif texts:
+            seen = f"column '{texts[0]}' holds text, probably paths of image files"
+            remedy = (
+                "with datasets, cast the column to Image() and write to_parquet, or use a folder of images per class"
+            )
+        elif len(numbers) > 1:
+            seen = f"no column holds images, and {len(numbers)} columns hold numbers"
+            remedy = f"if this is a table of numbers, name the file: roarbench new-suite {file}"
+        if seen:
+            raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
     return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
@@ -48,33 +84,6 @@ def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequen
         seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
         raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
     return usual_columns[0] if usual_columns else names[0]
-
-
-def _refuse_parquet_without_images(file: Path, schema: pa.Schema, labels: Sequence[str]) -> None:
-    """Raise DataError if a parquet file has arrays or paths where bytes are expected, or is a table of numbers."""
-    kinds = {field.name: field.type for field in schema}
-    arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
-    named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
-    texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
-    numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
-    if arrays:
-        seen = f"column '{arrays[0]}' holds arrays of pixels ({_name_type(kinds[arrays[0]])})"
-        remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
-    elif texts:
-        seen = f"column '{texts[0]}' holds text, probably paths of image files"
-        remedy = "with datasets, cast the column to Image() and write to_parquet, or use a folder of images per class"
-    elif len(numbers) > 1:
-        seen = f"no column holds images, and {len(numbers)} columns hold numbers"
-        remedy = f"if this is a table of numbers, name the file: roarbench new-suite {file}"
-    else:
-        return
-    raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
-
-
-def _name_type(kind: pa.DataType) -> str:
-    return (
-        str(kind) if not isinstance(kind, pa.BaseExtensionType) else type(kind).__name__.removesuffix("ExtensionType")
-    )
 
 
 def _is_array_type(kind: pa.DataType) -> bool:
@@ -152,3 +161,135 @@ def _read_texts(files: list[Path], name: str) -> list[str]:
     columns = [parquet_files.read_column(file, name) for file in files]
     plain = (pc.cast(pc.cast(column, tabular.get_value_type(column.type)), pa.string()) for column in columns)
     return [text or "" for column in plain for text in column.to_pylist()]
+
+
+class FileLabels(NamedTuple):
+    """The labels of one parquet file."""
+
+    file: Path
+    values: NDArray[Any]  # str or int64 (n,)
+    names: tuple[str, ...]  # name of each class number, from the file's metadata; empty if it has none
+
+
+def read_file_labels(file: Path, name: str) -> FileLabels:
+    """Read the label column of a file: strings as str; whole numbers of any type and booleans as int64.
+
+    Raises DataError if the column has another type, a row has no label, or a number has no name beside others' names.
+    """
+    column = parquet_files.read_column(file, name)
+    subject = f"{file}: the label column '{name}'"
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    is_text = parquet_files.has_text_type(column.type)
+    column = pc.cast(column, pa.string()) if is_text else column
+    empty = column.null_count + (pc.sum(pc.equal(pc.utf8_trim_whitespace(column), "")).as_py() or 0 if is_text else 0)
+    if empty:
+        raise DataError(f"{subject} is empty in {empty} of {len(column)} rows; expected a class for each")
+    if is_text:
+        return FileLabels(file, np.asarray(column.to_numpy().astype(str)), ())
+    if pa.types.is_decimal(column.type):
+        column = pc.cast(column, pa.float64())
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
+        raise DataError(f"{subject} holds {column.type}; expected a whole number or a string for each image")
+    if len(values) and max(abs(float(values.min())), float(values.max())) > _LARGEST:
+        raise DataError(f"{subject} has numbers above 2^53; expected class numbers from 0, or names")
+    numbers = values.astype(np.int64)
+    names = read_class_names(file, name)
+    if names and numbers.max(initial=-1) >= len(names):
+        seen = f"{subject} has the label {numbers.max()}, but its ClassLabel names {len(names)} classes"
+        raise DataError(f"{seen} ({list_some(names)}); write the file again with a name for each class")
+    return FileLabels(file, numbers, names)
+
+
+def read_class_names(file: Path, name: str) -> tuple[str, ...]:
+    """Return the names of the classes that `datasets` stored beside a column of class numbers; empty without names."""
+    text = (parquet_files.read_schema(file).metadata or {}).get(b"huggingface", b"")
+    with suppress(ValueError, LookupError, TypeError):  # another program's metadata
+        feature = json.loads(text)["info"]["features"][name]
+        if feature["_type"] == "ClassLabel":
+            return tuple(map(str, feature["names"]))
+    return ()
+
+
+def unify_labels(
+    by_split: Mapping[Split, Sequence[FileLabels]], source: str, column: str, outputs: int = 0
+) -> tuple[dict[Split, NDArray[np.int64]], tuple[str, ...]]:
+    """Return the labels of both splits, (n,) each, as numbers that mean the same class in all files, and its names.
+
+    Class numbers without names, or with the same names everywhere, stay as they are. Otherwise classes are matched by
+    name and have the numbers of the first file with names; strings without such a file are numbered in alphabetical
+    order. The names are empty if no file has any. If `outputs` is not 0, labels are the numbers of a network's outputs,
+    of this number, and are never changed.
+
+    Raises DataError if numbers without names stand beside names or strings, a test image has a class without training
+    images, or numbers that may not be changed have differing names.
+    """
+    parts = [part for split in Split for part in by_split[split] if len(part.values)]
+    _refuse_numbers_beside_names(parts, source, column)
+    classes = next((part.names for part in parts if part.names), ())
+    if outputs:
+        _refuse_names_of_other_numbers(classes, source)
+    if all(part.values.dtype.kind == "i" and part.names == classes for part in parts):
+        return {split: _join(part.values for part in by_split[split]) for split in Split}, classes
+    if outputs:
+        if any(part.values.dtype.kind == "U" for part in parts):
+            remedy = f"expected the numbers of the network's outputs, 0 to {outputs - 1}"
+            raise DataError(f"{source} has labels that are not whole numbers, but classes is {outputs}; {remedy}")
+        first, other = parts[0], next(part for part in parts if part.names != parts[0].names)
+        names, others = list_some(first.names), list_some(other.names)
+        seen = f"class numbers have other names in {first.file.name} ({names}) than in {other.file.name} ({others})"
+        raise DataError(f"{source}: {seen}; write all files in the order of the outputs")
+    used = {split: {name for part in by_split[split] for name in _list_used_names(part)} for split in Split}
+    if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
+        trained = list_quoted(sorted(used[Split.TRAIN]))
+        seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
+        raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")
+    classes = (*classes, *sorted(used[Split.TRAIN] - {*classes}))
+    numbers = {name: number for number, name in enumerate(classes)}
+    return {split: _join(_renumber(part, numbers) for part in by_split[split]) for split in Split}, classes
+
+
+def _join(parts: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *(part for part in parts if len(part))])
+
+
+def _list_used_names(part: FileLabels) -> set[str]:
+    """Return the names of the classes that have an image in a file; withheld labels, -1, have no name."""
+    if part.values.dtype.kind == "U":
+        return set(part.values.tolist())
+    return {part.names[number] for number in np.unique(part.values) if number >= 0}
+
+
+def _renumber(part: FileLabels, numbers: Mapping[str, int]) -> NDArray[np.int64]:
+    if part.values.dtype.kind == "U":
+        texts, places = np.unique(part.values, return_inverse=True)
+        return np.array([numbers[text] for text in texts.tolist()], np.int64)[places]
+    new = np.array([numbers.get(name, -1) for name in part.names], np.int64)
+    return np.where(part.values < 0, part.values, new[part.values])
+
+
+def _refuse_numbers_beside_names(parts: Sequence[FileLabels], source: str, column: str) -> None:
+    bare = [part for part in parts if part.values.dtype.kind == "i" and not part.names]
+    named = [part for part in parts if part.names]
+    texts = [part for part in parts if part.values.dtype.kind == "U"]
+    if bare and texts:
+        seen = f"'{column}' has strings in {texts[0].file.name} and numbers in {bare[0].file.name}"
+        raise DataError(f"{source}: the label column {seen}; use the same type in all files")
+    if bare and named:
+        seen = f"names the classes of its numbers ({list_some(named[0].names)}), {bare[0].file.name} does not"
+        # cast_column keeps the numbers and changes the names, also of numbers that already have names
+        remedy = "write all files with names, as strings or as a ClassLabel (datasets: align_labels_with_mapping)"
+        raise DataError(f"{source}: the label column '{column}' of {named[0].file.name} {seen}; {remedy}")
+
+
+def _refuse_names_of_other_numbers(names: Sequence[str], source: str) -> None:
+    """Raise DataError if classes are named by other numbers than their own, as by `class_encode_column` of `datasets`.
+
+    That function sorts numbers as text: 10 becomes class 1, and 2 becomes class 2.
+    """
+    if all(name.isdecimal() for name in names):
+        for number, name in enumerate(names):
+            if int(name) != number:
+                seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
+                raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")

@@ -65,22 +65,19 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     if datasets.get_dataset_default_config_name(str(folder)) is None:
-        names = list_some(datasets.get_dataset_config_names(str(folder)))
+        listed = list_some(datasets.get_dataset_config_names(str(folder)))
         remedy = "name the folder that holds the files of one configuration"
-        raise DataError(f"{folder} has several configurations: {names}; {remedy}")
+        raise DataError(f"{folder} has several configurations: {listed}; {remedy}")
     data_files = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
-    return _divide_files_by_split_name(splits, folder.resolve()) if len(splits) == 1 else splits
-
-
-def _divide_files_by_split_name(single_split: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
-    """Divide the files of a single split into train and test by the names of files or folders, if these name splits."""
-    (files,) = single_split.values()
-    names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
+    if len(splits) != 1:
+        return splits
+    (files,), root = splits.values(), folder.resolve()
+    names = {file: str(file.relative_to(root)) for file in files if file.is_relative_to(root)}
     split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
     train = [file for file, name in names.items() if name in split_names and is_train_name(name)]
     test = [file for file, name in names.items() if name in split_names and not is_train_name(name)]
-    return {"train": train, "test": test} if train else single_split
+    return {"train": train, "test": test} if train else splits
 
 
 def refuse_missing_shards(files: list[Path]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, compress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes, hash_bytes
-from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import Groups
 from roarbench.datasets.user_images import UserImages
 
@@ -29,67 +27,41 @@ _MAX_REPEATED_SHARE = 0.01  # a larger share of repeated images is reported
 Digests = NDArray[np.uint64]  # equal for images with equal bytes, (n,)
 
 
-class SplitDigests(NamedTuple):
-    """Digests and classes of the images of one split, (n,)."""
-
-    digests: Digests
-    labels: Labels
-
-
 def describe_repeated_images(images: UserImages) -> Iterator[str]:
     """Yield a warning for images that are in both splits, in several classes, or many times in one split."""
     name = images.record.name
     if images.has_large_files:
         yield f"{name}: not checked for repeated images, because the files are large"
         return
-    digests = compute_digests(images)
-    splits = {split: SplitDigests(digests[split], raw.labels) for split, raw in images.splits.items()}
-    lines = []
-    if images.record.test_only:
-        del splits[Split.TRAIN]
-    elif seen := describe_items_in_both_splits(
-        digests[Split.TRAIN], digests[Split.TEST], "image", "bytes", lambda place: images.name_image(Split.TEST, place)
-    ):
-        lines.append(f"warning: {name}: {seen}")
-    lines += _describe_images_of_several_classes(images, splits)
-    yield from lines
-    yield from _describe_images_that_occur_often(images, splits, _MANY_TIMES if lines else 2)
+    by_split, splits = compute_digests(images), images.record.decoded_splits
+    train = len(by_split[Split.TRAIN]) if len(splits) == 2 else 0
 
+    def name_image(place: int) -> str:  # `place` counts the images of all splits
+        return images.name_image(*((Split.TRAIN, place) if place < train else (Split.TEST, place - train)))
 
-def _describe_images_of_several_classes(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
-    digests = np.concatenate([part.digests for part in splits.values()])
-    labels = np.concatenate([part.labels for part in splits.values()])
+    shared = ""
+    if train:
+        one, other = (by_split[split] for split in Split)
+        shared = describe_items_in_both_splits(one, other, "image", "bytes", lambda place: name_image(train + place))
+    if shared:
+        yield f"warning: {name}: {shared}"
+    digests = np.concatenate([by_split[split] for split in splits])
+    labels = np.concatenate([images.splits[split].labels for split in splits])
     several = np.unique(digests[find_items_of_several_classes(digests, labels)])
-    if not len(several):
-        return
-    same = np.flatnonzero(digests == several[0])
-    pair = [int(same[np.argmin(labels[same])]), int(same[np.argmax(labels[same])])]
-    names = (f"{_name_in_any_split(images, splits, n)} in class '{images.classes[labels[n]]}'" for n in pair)
-    noun = f"{len(several)} images occur" if len(several) > 1 else "1 image occurs"
-    seen = f"{noun} with the same bytes in several classes, such as {' and '.join(names)}"
-    yield f"warning: {images.record.name}: {seen}; keep each image in its own class only"
-
-
-def _name_in_any_split(images: UserImages, splits: dict[Split, SplitDigests], place: int) -> str:
-    """Name an image; `place` counts the images of all splits."""
-    for split, part in splits.items():
-        if place < len(part.labels):
-            return images.name_image(split, place)
-        place -= len(part.labels)
-    raise AssertionError("the place lies beyond the last image")
-
-
-def _describe_images_that_occur_often(
-    images: UserImages, splits: dict[Split, SplitDigests], least: int
-) -> Iterator[str]:
-    """Yield a warning if an image occurs often, or many images occur at least `least` times."""
-    digests = np.concatenate([part.digests for part in splits.values()])
+    if len(several):
+        same = np.flatnonzero(digests == several[0])
+        pair = [int(same[np.argmin(labels[same])]), int(same[np.argmax(labels[same])])]
+        names = (f"{name_image(place)} in class '{images.classes[labels[place]]}'" for place in pair)
+        noun = f"{len(several)} images occur" if len(several) > 1 else "1 image occurs"
+        seen = f"{noun} with the same bytes in several classes, such as {' and '.join(names)}"
+        yield f"warning: {name}: {seen}; keep each image in its own class only"
     _, first, counts = np.unique(digests, return_index=True, return_counts=True)
+    least = _MANY_TIMES if shared or len(several) else 2
     most, repeated = int(counts.max(initial=0)), len(digests) - len(counts)
     if most >= _MANY_TIMES or most >= least and repeated > _MAX_REPEATED_SHARE * len(digests):
-        example = f"{_name_in_any_split(images, splits, int(first[counts.argmax()]))} occurs {most} times"
+        example = f"{name_image(int(first[counts.argmax()]))} occurs {most} times"
         seen = f"{repeated} of {len(digests)} images have the same bytes as an earlier one; {example}"
-        yield f"warning: {images.record.name}: {seen}; delete repeated images"
+        yield f"warning: {name}: {seen}; delete repeated images"
 
 
 def compute_digests(images: UserImages) -> dict[Split, Digests]:

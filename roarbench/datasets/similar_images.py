@@ -4,7 +4,7 @@ Copies are found in the decoded pixels, so the kinds of files do not matter. `re
 bytes, also in one split.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,19 +29,22 @@ def describe_similar_images(images: ImageData, name: Callable[[Split, int], str]
     """
     if images.record.tabular or images.record.test_only:
         return ""
-    places = {split: _choose_places(len(images[split].labels), most) for split, most in _MAX_COMPARED.items()}
+    counts = {split: len(images[split].labels) for split in Split}
+    places = {split: np.arange(n)[:: max(1, -(-n // _MAX_COMPARED[split]))] for split, n in counts.items()}
     train, test = (_sketch(images[split].pixels, places[split]) for split in Split)
-    pairs = list(_match(train, test))
+    train_features, pairs = _normalise(train).T, list[tuple[int, int]]()
+    for start in range(0, len(test), _CHUNK):
+        part = test[start : start + _CHUNK]
+        turned = (np.rot90(version, turn, (2, 3)) for version in (part, part[..., ::-1]) for turn in range(4))
+        likeness = np.maximum.reduce([_normalise(version) @ train_features for version in turned])
+        alike = np.flatnonzero(likeness.max(1) >= _MIN_CORRELATION)
+        pairs += [(start + int(place), int(likeness[place].argmax())) for place in alike]
     if not pairs:
         return ""
-    first, other = (int(places[split][place]) for split, place in zip((Split.TEST, Split.TRAIN), pairs[0], strict=True))
+    first, other = int(places[Split.TEST][pairs[0][0]]), int(places[Split.TRAIN][pairs[0][1]])
     example = f", such as {name(Split.TEST, first)} and {name(Split.TRAIN, other)}" if name else ""
     seen = f"{len(pairs):,} of {len(test):,} compared test images look like a training image{example}"
     return f"{seen}; if they are copies, mirrored or augmented, keep all copies of an image in one split"
-
-
-def _choose_places(count: int, most: int) -> NDArray[np.int64]:
-    return np.arange(count)[:: max(1, -(-count // most))]
 
 
 def _sketch(pixels: NDArray[np.uint8], places: NDArray[np.int64]) -> Sketches:
@@ -53,17 +56,6 @@ def _sketch(pixels: NDArray[np.uint8], places: NDArray[np.int64]) -> Sketches:
     weights = (overlap.clip(0) * _CELLS / side).astype(np.float32)
     parts = (pixels[places[start : start + _CHUNK]] for start in range(0, len(places), _CHUNK))
     return np.concatenate([weights @ part.astype(np.float32) @ weights.T for part in parts])
-
-
-def _match(train: Sketches, test: Sketches) -> Iterator[tuple[int, int]]:
-    """Yield the places of test images that look like a training image, each with the place of the most similar one."""
-    train_features = _normalise(train).T
-    for start in range(0, len(test), _CHUNK):
-        part = test[start : start + _CHUNK]
-        turned = (np.rot90(version, turn, (2, 3)) for version in (part, part[..., ::-1]) for turn in range(4))
-        likeness = np.maximum.reduce([_normalise(version) @ train_features for version in turned])
-        for place in np.flatnonzero(likeness.max(1) >= _MIN_CORRELATION):
-            yield start + int(place), int(likeness[place].argmax())
 
 
 def _normalise(sketches: Sketches) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ all files that it cannot read. docs/works-with.md has the list, with its sources
 
 import logging
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -63,8 +63,12 @@ def refuse_unsupported_format(image: Image.Image, content: bytes) -> None:
     name = image.format or ""
     if name not in FORMATS:
         raise UnusableValues(f"{UNSUPPORTED}{name}")
-    if check := _CHECKS.get(name):
-        check(image, content)
+    if name == "TIFF":
+        _refuse_tiff(image.tag_v2)  # type: ignore[attr-defined]
+    elif name == "JPEG2000":
+        _refuse_jpeg_2000(image, content)
+    elif name == "PPM":
+        _refuse_pnm(image, content)
 
 
 def describe_unreadable_format(content: bytes) -> str:
@@ -81,8 +85,7 @@ def describe_unreadable_format(content: bytes) -> str:
     return f"{UNSUPPORTED}{cause}" if cause else ""
 
 
-def _refuse_tiff(image: Image.Image, content: bytes) -> None:
-    tags: Mapping[int, Any] = image.tag_v2  # type: ignore[attr-defined]
+def _refuse_tiff(tags: Mapping[int, Any]) -> None:
     photometric = tags.get(_PHOTOMETRIC, MIN_IS_WHITE)
     samples, extra = tags.get(_SAMPLES, 1), tuple(tags.get(_EXTRA, ()))
     bits, kind = max(tags.get(_BITS, (1,))), read_kind(tags)
@@ -136,13 +139,6 @@ def _refuse_pnm(image: Image.Image, content: bytes) -> None:
         raise UnusableValues(f"{UNSUPPORTED}PNM of the kind {kind.decode('ascii', 'replace')}")
     if kind == b"P3" and image.tile[0].args[1] > 255:  # type: ignore[attr-defined]  # Pillow cuts the values to 8 bits
         raise UnusableValues(f"{UNSUPPORTED}plain PPM of more than 8 bits")
-
-
-_CHECKS: Mapping[str, Callable[[Image.Image, bytes], None]] = {
-    "TIFF": _refuse_tiff,
-    "JPEG2000": _refuse_jpeg_2000,
-    "PPM": _refuse_pnm,
-}
 
 
 def _describe_jpeg(content: bytes) -> str:

@@ -51,9 +51,20 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray
 def extract_features_and_labels(
     table: pa.Table, record: DatasetRecord, path: Path
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return what `read_features_and_labels` returns, from a table that was read with the label column's name."""
-    names = list_feature_names(table, record.label_column, record.columns, path)
-    labels = assign_class_numbers(table, record.label_column, path)
+    """Return what `read_features_and_labels` returns, from a table that was read with the label column's name.
+
+    If the record names no columns, every column is a feature except the class column and pandas' index.
+    """
+    label, columns = record.label_column, record.columns
+    for name in (label, *columns):
+        if name not in table.column_names:
+            raise DataError(f"{path.name} has {UnknownName('column', name, table.column_names)}")
+    index = list_index_columns(table)
+    names = [name for name in columns or table.column_names if name != label and (columns or name not in index)]
+    if len(names) < 2:
+        features = format_count(len(names), "feature")
+        raise DataError(f"{path.name} has {features} besides '{label}'; expected two or more")
+    labels = assign_class_numbers(table, label, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
     return values, labels
 
@@ -76,8 +87,22 @@ def read_table(path: Path, label: str = "") -> pa.Table:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
-    _check_column_names(table, path)
-    _check_decimal_points(table, path)
+    try:
+        names = Counter(table.column_names)
+    except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
+        raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
+    if doubled := [name for name, count in names.items() if count > 1]:
+        remedy = "if the first row holds values, add a row of column names before it"
+        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once; {remedy}")
+    bad = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+    if bad and path.name.lower().endswith(CSV_SUFFIXES):
+        raise DataError(f"{path} is not UTF-8: column '{bad[0]}' has other bytes; save the file as UTF-8")
+    for name in (name for name in table.column_names if has_text_type(table[name].type)):
+        values = pc.unique(pc.cast(table[name], pa.string()))  # 1,5 and 1.234,5 are read as text
+        marked = (text for text in values.to_pylist() if text and ("," in text or text.count(".") > 1))
+        if pc.all(pc.match_substring_regex(values, _WITH_COMMA_OR_GROUPS)).as_py() and (seen := next(marked, "")):
+            marks = "decimal commas" if "," in seen and "." not in seen else "separators of thousands"
+            _refuse_marks(name, marks, seen, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return keep_classes_as_text(table, label, path) if label and label in table.column_names else table
@@ -151,32 +176,6 @@ def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(delimiter=possible[0])
 
 
-def _check_decimal_points(table: pa.Table, path: Path) -> None:
-    """Raise DataError for numbers with decimal commas or groups, such as 1,5 or 1.234,5, which are read as strings."""
-    texts = [name for name in table.column_names if has_text_type(table[name].type)]
-    for name in texts:
-        values = pc.unique(pc.cast(table[name], pa.string()))
-        numbers = pc.all(pc.match_substring_regex(values, _WITH_COMMA_OR_GROUPS)).as_py()
-        marked = (text for text in values.to_pylist() if text and ("," in text or text.count(".") > 1))
-        seen = next(marked, "") if numbers else ""
-        if seen:
-            marks = "decimal commas" if "," in seen and "." not in seen else "separators of thousands"
-            _refuse_marks(name, marks, seen, path)
-
-
-def _check_column_names(table: pa.Table, path: Path) -> None:
-    try:
-        names = Counter(table.column_names)
-    except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
-        raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
-    if doubled := [name for name, count in names.items() if count > 1]:
-        remedy = "if the first row holds values, add a row of column names before it"
-        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once; {remedy}")
-    bad = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-    if bad and path.name.lower().endswith(CSV_SUFFIXES):
-        raise DataError(f"{path} is not UTF-8: column '{bad[0]}' has other bytes; save the file as UTF-8")
-
-
 def list_index_columns(table: pa.Table) -> list[str]:
     """Return the columns in which pandas stored the index (the row labels) of a data frame."""
     with suppress(ValueError, LookupError, TypeError):  # another program's metadata
@@ -192,23 +191,6 @@ def list_category_columns(table: pa.Table) -> list[str]:
         columns = json.loads((table.schema.metadata or {})[b"pandas"])["columns"]
         return [column["field_name"] for column in columns if column["pandas_type"] == "categorical"]
     return []
-
-
-def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the names of the feature columns in order; raise DataError if one is missing or fewer than two exist.
-
-    Without `columns`, every column is a feature except the class column and pandas' index.
-    """
-    column_names = table.column_names
-    for name in (label, *columns):
-        if name not in column_names:
-            raise DataError(f"{path.name} has {UnknownName('column', name, column_names)}")
-    index = list_index_columns(table)
-    names = [name for name in columns or column_names if name != label and (columns or name not in index)]
-    if len(names) < 2:
-        features = format_count(len(names), "feature")
-        raise DataError(f"{path.name} has {features} besides '{label}'; expected two or more")
-    return names
 
 
 def get_value_type(kind: pa.DataType) -> pa.DataType:
@@ -252,10 +234,8 @@ def assign_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.i
         raise DataError(f"{path.name}: {seen}; expected a class for each row, as a whole number or as text")
     if column.null_count:
         seen = f"the label column '{name}' is empty in {column.null_count} of {len(column)} rows"
-        remedy = (
-            "if a class is named NA or None, read it in pandas with keep_default_na=False, which else drops the name"
-        )
-        raise DataError(f"{path.name}: {seen}; name the class of each row; {remedy}")
+        remedy = "read it in pandas with keep_default_na=False, which else drops the name"
+        raise DataError(f"{path.name}: {seen}; name the class of each row; if a class is named NA or None, {remedy}")
     values = np.asarray(column.to_pylist())
     classes, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
     is_text_file = path.name.lower().endswith(CSV_SUFFIXES)

@@ -25,7 +25,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_system_package_folder,
 )
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.parquet_labels import read_file_labels, unify_labels
+from roarbench.datasets.parquet_columns import read_file_labels, unify_labels
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
@@ -77,13 +77,22 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     """
     idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
     if record.tabular:
-        splits = _read_table(record, find_local_table_file(record, data))
+        values, labels = read_features_and_labels(find_local_table_file(record, data), record)
+        rows_of = {split: select_rows_of_split(record, split, labels) for split in Split}
+        pixels = quantize_features(values, rows_of[Split.TRAIN])
+        splits = {split: _make_raw_split(record, pixels[rows], labels[rows]) for split, rows in rows_of.items()}
     elif record.generated and record.config == planted_images.CORNERS_CONFIG:
-        splits = {split: _read_photographs_with_patches(record, split) for split in Split}
+        source = find_dataset("imagenette64")
+        source = replace(source, train_images=record.train_images, test_images=record.test_images)
+        splits = {}
+        for split, raw in select_splits(source, list_stored_images(source)).items():
+            contents = read_stored_images(raw.groups, source.image_column, raw.rows)
+            photographs = np.stack([decode_image(content, source).pixels for content in contents])
+            stamped = planted_images.stamp_class_in_all_corners(photographs, raw.labels, record.classes)
+            splits[split] = _make_raw_split(record, stamped, raw.labels)
     elif record.generated:
-        splits = {
-            split: _make_raw_split(record, *planted_images.generate_stripe_split(record, split)) for split in Split
-        }
+        stripes = {split: planted_images.generate_stripe_split(record, split) for split in Split}
+        splits = {split: _make_raw_split(record, *generated) for split, generated in stripes.items()}
     elif idx_folder and image_folders.has_idx_files(idx_folder):
         splits = {}
         for split in Split:
@@ -95,16 +104,6 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     for split, count in record.image_counts.items():
         _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
-
-
-def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSplit:
-    source = find_dataset("imagenette64")
-    photographs = replace(source, train_images=record.train_images, test_images=record.test_images)
-    raw = select_splits(photographs, list_stored_images(photographs))[split]
-    contents = read_stored_images(raw.groups, photographs.image_column, raw.rows)
-    decoded = [decode_image(content, photographs).pixels for content in contents]
-    stamped = planted_images.stamp_class_in_all_corners(np.stack(decoded), raw.labels, record.classes)
-    return _make_raw_split(record, stamped, raw.labels)
 
 
 def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
@@ -178,13 +177,6 @@ def _make_raw_split(
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
-def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
-    values, labels = read_features_and_labels(path, record)
-    rows = {split: select_rows_of_split(record, split, labels) for split in Split}
-    pixels = quantize_features(values, rows[Split.TRAIN])
-    return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
-
-
 class StoredImages(NamedTuple):
     """The stored images of a data set, from which those of each split are selected."""
 
@@ -211,28 +203,6 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
         groups = {split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in listed}
         return StoredImages(groups, tuple(images.classes), tuple(images.notes))
     source = str(folder) if data or record.own else record.bundled or record.hub
-    found = _find_or_download_parquet_files(record, folder, source)
-    try:
-        files = {split: _take_files_until_enough_per_class(record, found[split], source) for split in Split}
-        by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
-        read = unify_labels(by_split, source, record.label_column, record.classes if record.numbered else 0)
-        rows = {split: (parquet_files.list_row_groups(files[split]), read.labels[split]) for split in Split}
-        return StoredImages(rows, read.names)
-    except (OSError, pa.ArrowException) as error:
-        raise make_read_error(error, source, record) from error
-
-
-def describe_class_order(record: DatasetRecord) -> str:
-    """Return how the classes are ordered that a network's outputs stand for: by folder names, or by labels."""
-    if record.own != FOLDERS or record.numbered or not Path(record.folder).is_dir():
-        return "the labels"
-    names = list_images_and_class_names(record, Path(record.folder)).classes
-    return f"the sorted {'class' if record.label_files else 'folder'} names ({list_some(names)})"
-
-
-def _find_or_download_parquet_files(
-    record: DatasetRecord, folder: Path | None, source: str
-) -> dict[Split, Iterable[Path]]:
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
         by_name = download_lazily(record)
@@ -250,7 +220,23 @@ def _find_or_download_parquet_files(
             raise DataError(f"{source} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
         if record.own:
             parquet_files.refuse_missing_shards(list(by_name[name]))
-    return {split: by_name[name] for split, name in record.split_names.items()}
+    try:
+        found = {split: by_name[name] for split, name in record.split_names.items()}
+        files = {split: _take_files_until_enough_per_class(record, found[split], source) for split in Split}
+        by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
+        outputs = record.classes if record.numbered else 0
+        labels, names = unify_labels(by_split, source, record.label_column, outputs)
+        return StoredImages({s: (parquet_files.list_row_groups(files[s]), labels[s]) for s in Split}, names)
+    except (OSError, pa.ArrowException) as error:
+        raise make_read_error(error, source, record) from error
+
+
+def describe_class_order(record: DatasetRecord) -> str:
+    """Return how the classes are ordered that a network's outputs stand for: by folder names, or by labels."""
+    if record.own != FOLDERS or record.numbered or not Path(record.folder).is_dir():
+        return "the labels"
+    names = list_images_and_class_names(record, Path(record.folder)).classes
+    return f"the sorted {'class' if record.label_files else 'folder'} names ({list_some(names)})"
 
 
 def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:

@@ -34,16 +34,10 @@ _KINDS = (
     _Kind(r"data_batch_\d|test_batch", "CIFAR-10's Python version in pickles", f'write known = "cifar10", or {_SAVE}'),
     _Kind(r"data_batch_\d\.bin|test_batch\.bin", "CIFAR-10's binary version", f'write known = "cifar10", or {_SAVE}'),
     _Kind("train|test", "CIFAR-100's Python version in pickles", _ARRAYS, needs="meta"),
-    _Kind(
-        r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?",
-        "an IDX file, MNIST's format",
-        f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}",
-    ),
-    _Kind(
-        r".*\.arrow",
-        "an Arrow file, as save_to_disk of Hugging Face datasets writes",
-        'write parquet: datasets.load_from_disk(FOLDER)["train"].to_parquet("train.parquet"), and so for "test"',
-    ),
+    _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
+        f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}"),
+    _Kind(r".*\.arrow", "an Arrow file, as save_to_disk of Hugging Face datasets writes",
+        'write parquet: datasets.load_from_disk(FOLDER)["train"].to_parquet("train.parquet"), and so for "test"'),
     _Kind(r".*\.feather", "a Feather file", 'write parquet: pandas.read_feather(FILE).to_parquet("table.parquet")'),
     _Kind(r".*\.(npy|npz)", "a file of arrays", _ARRAYS),
     _Kind(r".*\.mat", "a file of MATLAB's arrays", f"read it with scipy.io.loadmat or h5py; {_ARRAYS}"),
@@ -55,15 +49,12 @@ _KINDS = (
     _Kind(r".*\.(rec|beton|msgpack|lance)", "a database of records", _SAVE),
     _Kind(r".*\.(db|sqlite3?|duckdb)", "a database", "write parquet, a CSV file, or image files in a folder per class"),
     _Kind(r".*\.(dcm|dicom|nii|nii\.gz|mha|mhd|nrrd)", "a medical image file", f"{_SAVE}, with 8 or 16 bits"),
-    _Kind(
-        r".*\.(heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)",
-        "an image in a format that is not read",
-        _SAVE,
-    ),
+    _Kind(r".*\.(heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)", "an image in a format that is not read",
+        _SAVE),
     _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
     _Kind(r".*\.(csv|tsv|txt|parquet)\.\w+", "a packed table", "unpack it and name the unpacked file"),
     _Kind(_ARCHIVE, "an archive", "unpack it and name the folder that holds one folder per class"),
-)
+)  # fmt: skip
 # kinds that also describe the files beside them
 _TABLE_KINDS = (
     _Kind(r".*\.(xlsx?|ods)", "a spreadsheet", "save it as CSV and name the CSV file"),

@@ -62,16 +62,16 @@ class UserImages:
 
         Images of parquet files without names have empty texts.
         """
-        return {split: self._list_names(raw) for split, raw in self.splits.items()}
-
-    def _list_names(self, raw: RawSplit) -> list[str]:
-        names: list[str] = []
-        for group in raw.groups:
-            if isinstance(group, FileGroup):
-                names += group.files
-            else:
-                names += read_image_names(group, self.record.image_column, self.record.label_column)
-        return [names[row] for row in raw.rows.tolist()]
+        names_by_split = {}
+        for split, raw in self.splits.items():
+            names: list[str] = []
+            for group in raw.groups:
+                if isinstance(group, FileGroup):
+                    names += group.files
+                else:
+                    names += read_image_names(group, self.record.image_column, self.record.label_column)
+            names_by_split[split] = [names[row] for row in raw.rows.tolist()]
+        return names_by_split
 
     def read(self, split: Split, positions: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
         """Return the stored bytes of the images at these positions of a split, which are ascending."""

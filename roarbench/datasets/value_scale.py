@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +15,6 @@ _MAX_IMAGES = 512  # training images whose values are measured; some 2,000 value
 _DIGITS = 3  # of the width of a window, to which its ends are rounded
 
 
-class _SampledImage(NamedTuple):
-    """Sample of the values of an image of more than 8 bits."""
-
-    values: Values  # sorted, without spikes, (n,)
-    unbounded: bool  # are some values floats or negative?
-
-
 def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str], object]) -> DatasetRecord:
     """Replace the record's depth by a window if the depth would destroy contrast, or values are floats or negative.
 
@@ -30,15 +22,17 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
     if the window loses contrast, too.
     """
     chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
-    contents = read_stored_images(raw.groups, record.image_column, chosen)
-    found = (values for content in contents if (values := inspect_image(content).values) is not None)
-    images = [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
-    few = sum(loses_contrast(image.values, record.depth) for image in images)
-    if not images or not any(image.unbounded for image in images) and few <= len(images) / 2:
+    samples, is_any_unbounded = list[Values](), False  # of the images of more than 8 bits
+    for content in read_stored_images(raw.groups, record.image_column, chosen):
+        if (values := inspect_image(content).values) is not None:
+            samples.append(sample_without_spikes(values))
+            is_any_unbounded |= is_unbounded(values)
+    few = sum(loses_contrast(sample, record.depth) for sample in samples)
+    if not samples or not is_any_unbounded and few <= len(samples) / 2:
         return record
-    window = _measure_window(images)
-    if few := sum(loses_contrast(image.values, 8, window) for image in images):
-        seen = f"{few} of {len(images)} inspected images use a small part of the range of all, {format_window(window)}"
+    window = _measure_window(samples)
+    if few := sum(loses_contrast(sample, 8, window) for sample in samples):
+        seen = f"{few} of {len(samples)} inspected images use a small part of the range of all, {format_window(window)}"
         warn(f"warning: {seen}, and keep fewer than 64 of their shades; if contrast matters, rescale each image first")
     return replace(record, depth=0, window=window)
 
@@ -48,9 +42,9 @@ def format_window(window: tuple[float, ...]) -> str:
     return f"[{', '.join(f'{number:.0f}' if number.is_integer() else f'{number!r}' for number in window)}]"
 
 
-def _measure_window(images: list[_SampledImage]) -> tuple[float, ...]:
+def _measure_window(samples: list[Values]) -> tuple[float, ...]:
     """Return the 1st and the 99th percentile of the values of images, rounded outwards."""
-    used = find_used_range(np.sort(np.concatenate([image.values for image in images]), axis=None))
+    used = find_used_range(np.sort(np.concatenate(samples), axis=None))
     if used.low == used.high:
         return used.low, used.low + 1
     step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)

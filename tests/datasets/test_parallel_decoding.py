@@ -106,7 +106,7 @@ def test_images_that_are_only_for_testing_are_decoded_and_counted_once(links, ti
     ("module", "step"),
     [
         (parallel_decoding, "decode_image"),
-        (parallel_decoding, "_count_repairs_and_values"),
+        (parallel_decoding, "count_pixel_values"),
         (loading, "_compute_moments"),
         (Path, "rename"),
     ],

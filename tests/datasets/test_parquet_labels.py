@@ -11,7 +11,7 @@ import pytest
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.parquet_labels import read_class_names, read_file_labels, unify_labels
+from roarbench.datasets.parquet_columns import read_class_names, read_file_labels, unify_labels
 from roarbench.datasets.undecoded_splits import list_stored_images
 from tests.helpers.image_files import png
 
@@ -101,7 +101,7 @@ def test_withheld_labels_of_a_renumbered_file_stay_withheld(tmp_path):
         split: [read_file_labels(tmp_path / f"{split_name}.parquet", "label")]
         for split, split_name in zip(Split, "ab", strict=True)
     }
-    assert unify_labels(parts, "set", "label").labels[Split.TEST].tolist() == [-1, 0]
+    assert unify_labels(parts, "set", "label")[0][Split.TEST].tolist() == [-1, 0]
 
 
 def test_network_outputs_are_never_renumbered(tmp_path):
@@ -117,14 +117,14 @@ def test_network_outputs_named_by_other_numbers_are_refused(tmp_path, names, ref
     """`class_encode_column` of datasets 5.2 sorts the numbers 0, 2 and 10 as text: 10 becomes class 1."""
     write_labels(tmp_path / "a.parquet", [0, 1, 2], names)
     parts = dict.fromkeys(Split, [read_file_labels(tmp_path / "a.parquet", "label")])
-    assert unify_labels(parts, "set", "label").labels[Split.TEST].tolist() == [0, 1, 2]
+    assert unify_labels(parts, "set", "label")[0][Split.TEST].tolist() == [0, 1, 2]
     if refused:
         with pytest.raises(
             DataError, match=f"the label 1 has the ClassLabel name '{refused}', so it is not the number"
         ):
             unify_labels(parts, "set", "label", outputs=11)
     else:
-        assert unify_labels(parts, "set", "label", outputs=11).labels[Split.TEST].tolist() == [0, 1, 2]
+        assert unify_labels(parts, "set", "label", outputs=11)[0][Split.TEST].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
