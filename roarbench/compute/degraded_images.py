@@ -260,11 +260,6 @@ class StreamedChangingImages:
 Streamed = StreamedImages | StreamedChangingImages
 
 
-def read_batches(inputs: Inputs, indices: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield the inputs of each batch of indices; streamed inputs are read ahead."""
-    return inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
-
-
 class _Part(NamedTuple):
     """Part of a batch whose rows the threads are reading from the files."""
 

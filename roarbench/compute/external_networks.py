@@ -56,26 +56,29 @@ def make_user_or_library_network(name: str, source: str, classes: int, channels:
     if source:
         return _make_network_from_source(name, source, classes, channels, size)
     if name.startswith(TORCHVISION):
-        return _make_torchvision_network(name.removeprefix(TORCHVISION), classes, channels, size)
-    if name.startswith(TIMM):
-        return _make_timm_network(name.removeprefix(TIMM), classes, channels, size)
-    raise UnknownName("model", name, MODELS)
-
-
-def _make_torchvision_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    models = import_torchvision_models()
-    known = models.list_models(module=models)
-    if name not in known:
-        raise UnknownName("network of torchvision", name, known)
-    if channels != 3:
-        seen = f"torchvision:{name} is made for colour images, but these have {channels} channel"
-        raise CallerError(f"{seen}; write channels = 3")
-    settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
-    settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
-    try:
-        network: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
-    except (AssertionError, ValueError, RuntimeError) as error:  # patches that do not divide the size, for example
-        raise CallerError(f"torchvision:{name} cannot be made for images of {size} pixels: {error}") from error
+        name, models = name.removeprefix(TORCHVISION), import_torchvision_models()
+        known = models.list_models(module=models)
+        if name not in known:
+            raise UnknownName("network of torchvision", name, known)
+        if channels != 3:
+            seen = f"torchvision:{name} is made for colour images, but these have {channels} channel"
+            raise CallerError(f"{seen}; write channels = 3")
+        settings: dict[str, Any] = {"image_size": size} if name.startswith("vit") else {}
+        settings |= {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
+        try:
+            network: nn.Module = models.get_model(name, weights=None, num_classes=classes, **settings)
+        except (AssertionError, ValueError, RuntimeError) as error:  # patches that do not divide the size, for example
+            raise CallerError(f"torchvision:{name} cannot be made for images of {size} pixels: {error}") from error
+    elif name.startswith(TIMM):
+        name = name.removeprefix(TIMM)
+        timm = import_timm_and_check_network(name)
+        settings = {"num_classes": classes, "in_chans": channels}
+        try:
+            network = timm.create_model(name, img_size=size, **settings)
+        except TypeError:  # most networks have no `img_size`, because they take images of any size
+            network = timm.create_model(name, **settings)
+    else:
+        raise UnknownName("model", name, MODELS)
     return network
 
 
@@ -88,16 +91,6 @@ def import_timm_and_check_network(network: str) -> Any:
     if not timm.is_model(network):
         raise UnknownName("timm network", network, timm.list_models())
     return timm
-
-
-def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    timm = import_timm_and_check_network(name)
-    settings = {"num_classes": classes, "in_chans": channels}
-    try:
-        network: nn.Module = timm.create_model(name, img_size=size, **settings)
-    except TypeError:  # most networks have no `img_size`, because they take images of any size
-        network = timm.create_model(name, **settings)
-    return network
 
 
 class BuilderFailed(CallerError):
@@ -129,7 +122,11 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         raise BuilderFailed(f"{seen}; write def {function}(classes, channels, size)") from error
     if not isinstance(network, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
-    _check_device_and_dtype(network, f"{function} of {file}")
+    for weight in (tensor for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()):
+        if weight.device.type != "cpu" or weight.dtype is not torch.float32:
+            kind = str(weight.dtype).removeprefix("torch.")
+            seen = f"{function} of {file} returned weights in {kind} on the device {weight.device}"
+            raise CallerError(f"{seen}, expected float32 on the CPU; return the network with .float().cpu()")
     # a script module takes no hooks, but its outputs are tensors already
     if not isinstance(network, torch.jit.ScriptModule):
         # unlike a wrapper, a hook does not change the names of the weights
@@ -143,14 +140,6 @@ def add_source_to_pickles(network: nn.Module) -> nn.Module:
     if network in _definitions:
         SavedWithSource.replace_class(network, *_definitions[network])
     return network
-
-
-def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
-    """Raise CallerError for weights that are not on the CPU or not float32, the dtype of all training here."""
-    for weight in (tensor for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()):
-        if weight.device.type != "cpu" or weight.dtype is not torch.float32:
-            seen = f"{maker} returned weights in {weight.dtype} on the device {weight.device}".replace("torch.", "")
-            raise CallerError(f"{seen}, expected float32 on the CPU; return the network with .float().cpu()")
 
 
 def extract_logits(output: Any) -> Any:

@@ -107,40 +107,23 @@ def _estimate_coarse_to_fine(values: Tensor, known: Tensor) -> Tensor:
     return torch.where(known > 0, values, F.interpolate(coarse, values.shape[2:], mode="bilinear"))
 
 
-FILLS = {
-    fill.name: fill
-    for fill in (
-        # `degrade` fills with the exact mean, which need not be a whole number
-        Fill(name="mean", compute=lambda images, removed, mean, ids: mean.expand_as(images), uses_other_pixels=False),
-        Fill(
-            name="zero",
-            compute=lambda images, removed, mean, ids: torch.zeros_like(images),
-            uses_other_pixels=False,
-            word="black",
-        ),
-        Fill(name="blur", compute=lambda images, removed, mean, ids: blur(images), uses_other_pixels=True),
-        Fill(
-            name="noise",  # uniform integers in 0 … 255
-            compute=lambda images, removed, mean, ids: random_draws.draw_fill_noise(images, ids, normal=False),
-            uses_other_pixels=False,
-        ),
-        Fill(
-            name="linear",  # ROAD's noisy linear interpolation
-            compute=lambda images, removed, mean, ids: (
-                compute_interpolated_fill(images, removed, mean)
-                + _ROAD_NOISE * random_draws.draw_fill_noise(images, ids, normal=True)
-            ),
-            uses_other_pixels=True,
-            uses_removed=True,
-        ),
-        Fill(
-            name="neighbours",  # the mean of adjacent values that are kept or filled already, from the edge inwards
-            compute=lambda images, removed, mean, ids: _fill_inwards_by_neighbour_mean(images, removed, mean),
-            uses_other_pixels=True,
-            uses_removed=True,
-        ),
-    )
-}
+_TABLE = (
+    # `degrade` fills with the exact mean, which need not be a whole number
+    Fill(name="mean", compute=lambda images, removed, mean, ids: mean.expand_as(images), uses_other_pixels=False),
+    Fill(name="zero", compute=lambda images, removed, mean, ids: torch.zeros_like(images), uses_other_pixels=False,
+        word="black"),
+    Fill(name="blur", compute=lambda images, removed, mean, ids: blur(images), uses_other_pixels=True),
+    Fill(name="noise", uses_other_pixels=False,  # uniform integers in 0 … 255
+        compute=lambda images, removed, mean, ids: random_draws.draw_fill_noise(images, ids, normal=False)),
+    Fill(name="linear", uses_other_pixels=True, uses_removed=True,  # ROAD's noisy linear interpolation
+        compute=lambda images, removed, mean, ids: (
+            compute_interpolated_fill(images, removed, mean)
+            + _ROAD_NOISE * random_draws.draw_fill_noise(images, ids, normal=True))),
+    # the mean of adjacent values that are kept or filled already, from the edge inwards
+    Fill(name="neighbours", uses_other_pixels=True, uses_removed=True,
+        compute=lambda images, removed, mean, ids: _fill_inwards_by_neighbour_mean(images, removed, mean)),
+)  # fmt: skip
+FILLS = {fill.name: fill for fill in _TABLE}
 PLAIN_FILLS = tuple(fill.name for fill in FILLS.values() if not fill.uses_removed)
 TABULAR_FILLS = tuple(fill.name for fill in FILLS.values() if not fill.uses_other_pixels)
 FILL_WORDS = {fill.word: fill.name for fill in FILLS.values() if fill.word}

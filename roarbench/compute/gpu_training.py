@@ -139,7 +139,6 @@ class ReplayedSteps:
         return step(images, labels) if self._graph is None else self._graph.replay(images, labels)
 
     def _capture(self, step: Callable[[Tensor, Tensor], Tensor], images: Tensor, labels: Tensor) -> "_StepGraph | None":
-        """Capture a step without running it; return None if that fails."""
         try:
             return _StepGraph(step, images, labels)
         except RuntimeError as error:

@@ -113,20 +113,18 @@ def _encode(features: Tensor, ids: NDArray[np.int64], layout: Layout, drawn: Dra
     undecided = (ordered[:, before] == ordered[:, [i - 1 for i in before]]).any(1)
     if len(rows := undecided.nonzero()[:, 0].cpu()):
         on_device = send_to_device(rows, numbers.device)
-        orders = _draw_missing_tie_orders(ids[rows.numpy()], layout.features, drawn, gpu=numbers.is_cuda)
+        images, d = ids[rows.numpy()].tolist(), layout.features
+
+        def draw(image: int) -> None:
+            if (image, d) not in drawn:
+                drawn[image, d] = draw_tie_order(np.array([image]), d)[0]
+
+        draw_for_each_row(draw, images, gpu=numbers.is_cuda)
+        orders = np.stack([drawn[image, d] for image in images])
         ties = send_to_device(torch.from_numpy(orders), numbers.device)
         keys = (numbers[on_device].long() << 32) | ties
         planes[on_device] = _encode_with_sorted_copy(keys, _sort(keys), layout)
     return planes, compute_largest_tie_shares(ordered)
-
-
-def _draw_missing_tie_orders(ids: NDArray[np.int64], d: int, drawn: DrawnTies, gpu: bool) -> NDArray[np.int32]:
-    def draw(image: int) -> None:
-        if (image, d) not in drawn:
-            drawn[image, d] = draw_tie_order(np.array([image]), d)[0]
-
-    draw_for_each_row(draw, ids.tolist(), gpu=gpu)
-    return np.stack([drawn[image, d] for image in ids.tolist()])
 
 
 def _sort(keys: Tensor) -> Tensor:

@@ -145,13 +145,12 @@ def _list_tensors_changed_by_call(model: nn.Module, images: Tensor) -> list[str]
     """Return the paths of attributes that a forward pass replaces by other tensors, or by tensors of other values."""
     before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
     model(images.clone())
-    now = dict(_list_attributes(model))
-    same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
-    return [path for path in now if path not in same]
-
-
-def _are_same(tensor: Tensor, values: Tensor, now: Tensor) -> bool:
-    return tensor is now and torch.equal(values, now)
+    changed = []
+    for path, now in _list_attributes(model):
+        tensor, values = before.get(path, (None, now))
+        if tensor is not now or not torch.equal(values, now):
+            changed.append(path)
+    return changed
 
 
 def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:

@@ -99,10 +99,18 @@ def build_network(
         else:
             make = partial(make_user_or_library_network, name, source)
         model: nn.Module = make(classes, channels, size)
-    if residual:
-        _draw_weights(model, generator)
     for module in model.modules():
-        if _needs_strided_projection(module):
+        if residual and isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif residual and isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.01, generator=generator)
+            nn.init.zeros_(module.bias)
+        if (
+            type(module) is nn.Conv2d
+            and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
+            and module.stride != (1, 1)
+            and module.in_channels < ONEDNN_BLOCK
+        ):
             module.__class__ = StridedProjection
     if model.train() is not model:  # calls such as `model.eval()` are chained
         seen = f"{type(model).__name__}.train() does not return the network"
@@ -116,24 +124,6 @@ def set_batch_norm_scales_to_one(model: nn.Module) -> nn.Module:
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
     return model
-
-
-def _needs_strided_projection(module: nn.Module) -> bool:
-    return (
-        type(module) is nn.Conv2d
-        and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
-        and module.stride != (1, 1)
-        and module.in_channels < ONEDNN_BLOCK
-    )
-
-
-def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
-        elif isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=0.01, generator=generator)
-            nn.init.zeros_(module.bias)
 
 
 class ResidualBlock(nn.Module):

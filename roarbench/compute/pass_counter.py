@@ -104,7 +104,12 @@ class PassCounter:
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if name == "script":
-            return self._wrap_script(original)
+
+            def script(code: Any, *arguments: Any, **named: Any) -> Any:
+                self._uncountable |= isinstance(code, nn.Module)
+                return original(code, *arguments, **named)
+
+            return script
         measure = _measure_fused_layers if name in _FUSED_FUNCTIONS else _measure_layer
 
         def compute(*arguments: Any, **named: Any) -> Any:
@@ -119,15 +124,10 @@ class PassCounter:
         torch.jit._builtins._register_builtin(compute, f"aten::{name}")
         return compute
 
-    def _wrap_script(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def script(code: Any, *arguments: Any, **named: Any) -> Any:
-            self._uncountable |= isinstance(code, nn.Module)
-            return original(code, *arguments, **named)
-
-        return script
-
     def _add(self, result: Any, layer: "LayerWork") -> None:
-        tangent = _has_tangent(result)  # forward-mode differentiation computes the layer once more
+        tangent = False  # forward-mode differentiation computes the layer once more
+        if forward_ad._current_level >= 0 and isinstance(result, Tensor):
+            tangent = forward_ad.unpack_dual(result).tangent is not None  # type: ignore[no-untyped-call]
         with self._lock:
             self._work = self._work._replace(forward=self._work.forward + (1 + tangent) * layer.total)
         if layer.per_value and result.grad_fn is not None and result.numel():
@@ -181,12 +181,6 @@ def _measure_fused_layers(shapes: Mapping[Shape, int], result: Any, *arguments: 
     weights = [each for each in arguments[1:] if isinstance(each, Tensor) and each.ndim == 2]
     per_row = sum(each.numel() for each in weights if each.shape in shapes)
     return LayerWork(per_row * _count_values(inputs) // inputs.shape[-1], 0, inputs.shape)
-
-
-def _has_tangent(result: Any) -> bool:
-    if forward_ad._current_level < 0 or not isinstance(result, Tensor):
-        return False
-    return forward_ad.unpack_dual(result).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _count_values(tensor: Tensor) -> int:

@@ -18,7 +18,7 @@ from roarbench.common.device_settings import (
     find_device,
     use_exact_float32,
 )
-from roarbench.compute.degraded_images import Inputs, read_batches
+from roarbench.compute.degraded_images import Inputs, Streamed
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.map_input import ClassImages
 
@@ -94,7 +94,8 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.no_grad(), use_exact_float32():  # in inference mode, a forward that computes a gradient fails
-        for images in read_batches(inputs, indices):
+        batches_of_inputs = inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
+        for images in batches_of_inputs:  # streamed inputs are read ahead
             on_device = images.to(device)
             normalised = {norm: normalise(on_device, norm, layout) for norm in {norm for _, norm in networks}}
             for (model, norm), batches in zip(networks, logits, strict=True):

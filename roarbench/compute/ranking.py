@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,8 +174,9 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     reading, d = _plan_plane_reading(t, order, layout), layout.features
     if reading is None:
         return np.tile(_pack_ones(d) * bool(count_removed(t, d)), (len(planes), 1))
-    removed = planes[:, reading.lowest].copy()
-    for plane, combine in reading.above:
+    lowest, above = reading
+    removed = planes[:, lowest].copy()
+    for plane, combine in above:
         combine(planes[:, plane], removed, out=removed)
     if order is Order.MORF:
         np.invert(removed, out=removed)
@@ -199,20 +200,14 @@ def _pack_ones(d: int) -> NDArray[np.uint8]:
     return np.packbits(np.ones(d, bool))
 
 
-class _PlaneReading(NamedTuple):
-    """Planes that separate features at a boundary: the lowest plane, and the planes above it with their operators.
-
-    A bin's code is at or beyond the boundary if the code has the lowest set bit and all higher set bits of the
-    boundary's code, or a higher bit that the boundary's code lacks. Planes below the lowest set bit are not read.
-    """
-
-    lowest: int
-    above: tuple[tuple[int, np.ufunc], ...]
-
-
 @cache
-def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading | None:
-    """Choose the planes to read for a level; None if the level removes all features or none."""
+def _plan_plane_reading(t: float, order: Order, layout: Layout) -> tuple[int, list[tuple[int, np.ufunc]]] | None:
+    """Choose the lowest plane to read for a level, and the planes above it with their operators.
+
+    A bin's code is at or beyond the level's boundary if the code has the lowest set bit and all higher set bits of the
+    boundary's code, or a higher bit that the boundary's code lacks. Planes below the lowest set bit are not read. The
+    result is None if the level removes all features or none.
+    """
     count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
@@ -222,8 +217,7 @@ def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
     code = layout.boundary_codes[layout.bin_boundaries.index(boundary)]
     *upper, lowest = _list_planes_of_set_bits(code, layout.planes)
-    above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
-    return _PlaneReading(lowest, tuple(above))
+    return lowest, [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
 
 
 def _assign_search_tree_codes(count: int, planes: int, round_up: int = 1) -> tuple[int, ...]:

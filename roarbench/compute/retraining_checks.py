@@ -57,12 +57,10 @@ def check_training_start(
 def _describe_fixed_weights(weights: Mapping[str, Tensor], random: set[str], kept: set[str], name: str) -> list[str]:
     lines = []
     second_logit = [list(row) for row in TWO_CLASSES]  # the layer that gives a network with one logit its second logit
-    weights = {
-        key: weight for key, weight in weights.items() if weight.shape != (2, 1) or weight.tolist() != second_logit
-    }
-    if still := [key for key in weights if key in kept]:
+    keys = [key for key, weight in weights.items() if weight.shape != (2, 1) or weight.tolist() != second_logit]
+    if still := [key for key in keys if key in kept]:
         lines.append(f"{name}: retrained networks keep the values that its code gives {list_some(still)}; not trained")
-    patterned = (key for key in weights if key not in random | kept and weights[key].numel() > 1)
+    patterned = (key for key in keys if key not in random | kept and weights[key].numel() > 1)
     if same := [key for key in patterned if bool((weights[key] != weights[key].flatten()[0]).any())]:
         lines.append(f"{name}: retrained networks start from the same values of {list_some(same)} in every run")
     return lines

@@ -188,7 +188,11 @@ class Training:
         self._compiled.clear()  # the compiler runs again for the smaller passes
 
     def _do_step(self) -> None:
-        self._set_learning_rate()
+        rate = compute_learning_rate(self._recipe, self.step, self._batches.steps_per_epoch)
+        if self._learning_rate is not None:
+            self._learning_rate.fill_(rate)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate if self._learning_rate is None else self._learning_rate
         parts = self._batches.draw_next()
         with DRAWING, torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             # `torch.manual_seed` seeds the GPU, too, but takes 0.2 ms, up to a 50th of a small step on a CPU
@@ -204,13 +208,6 @@ class Training:
                 self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
-
-    def _set_learning_rate(self) -> None:
-        rate = compute_learning_rate(self._recipe, self.step, self._batches.steps_per_epoch)
-        if self._learning_rate is not None:
-            self._learning_rate.fill_(rate)
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate if self._learning_rate is None else self._learning_rate
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
         """Return replayed steps; None if a step has several passes, is on a CPU, or is not replayable."""
@@ -262,17 +259,14 @@ class Training:
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batches.size)
-        self._run_backward(loss, images.shape[1:])
-        return loss.detach()
-
-    def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
-        """Run the backward pass; on a CPU under `CorrectedGradients`, until images of this shape need no correction."""
+        shape = images.shape[1:]
         if self._compiles or self._device.type != "cpu" or not self._needs_correction.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
-            return
-        with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]
-            loss.backward()  # type: ignore[no-untyped-call]
-        self._needs_correction[shape] = mode.changed
+        else:
+            with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]
+                loss.backward()  # type: ignore[no-untyped-call]
+            self._needs_correction[shape] = mode.changed
+        return loss.detach()
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

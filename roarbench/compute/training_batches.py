@@ -132,21 +132,18 @@ class TrainingBatches:
         """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
         if self._cache is not None and kind in PIXEL_MOVING:
-            return self._augment_cached_images(self._cache, index, step)
+            side = compute_image_side(self._recipe, step, self.steps, self._cache.original_side)
+            cached = self._cache.get_at_side(side)  # normalised
+            if not self._gpu:
+                return augment_padded_images(cached, index, side, kind, self._generator)
+            images = augment(take_rows(cached, index), kind, self._generator)
+            return images.contiguous(memory_format=torch.channels_last)
         degraded = self._read_images_at_step_side(index, step)
         # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
         if not self._gpu and kind in PIXEL_MOVING:
             prepared = self._make_normalise_and_pad()(degraded)
             return augment_padded_images(prepared, torch.arange(len(index)), degraded.shape[3], kind, self._generator)
         return normalise(augment(degraded, kind, self._generator), self._norm)
-
-    def _augment_cached_images(self, cache: InputCache, index: Tensor, step: int) -> Tensor:
-        """Augment cached images, which are already normalised; the augmentation only moves pixels."""
-        kind, size = self._recipe.augmentation, compute_image_side(self._recipe, step, self.steps, cache.original_side)
-        if self._gpu:
-            images = take_rows(cache.get_at_side(size), index)
-            return augment(images, kind, self._generator).contiguous(memory_format=torch.channels_last)
-        return augment_padded_images(cache.get_at_side(size), index, size, kind, self._generator)
 
     def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
         """Return a function that normalises images, rounds them to the dtype of the first convolution, and pads them.

@@ -93,19 +93,10 @@ def count_by_class(images: UserImages) -> dict[Split, NDArray[np.int64]]:
     return {split: np.bincount(raw.labels, minlength=len(images.classes)) for split, raw in images.splits.items()}
 
 
-def choose_shown(count: int, most: int, first: int, last: int) -> list[int]:
-    """Return the numbers of the items of a list that are shown: all, or the first, the last and some between."""
-    if count <= most:
-        return list(range(count))
-    between = np.linspace(first, count - last - 1, most - first - last, dtype=int).tolist()
-    return [*range(first), *between, *range(count - last, count)]
-
-
 def list_class_counts(images: UserImages) -> str:
     """Return an aligned list of the classes with their counts in each split; of many, the first and the last ones."""
-    counts = count_by_class(images)
-    shown = choose_shown(len(images.classes), _MAX_LISTED, _FIRST, _LAST)
-    shown = shown if len(images.classes) <= _MAX_LISTED else [*shown[:_FIRST], *shown[-_LAST:]]
+    counts, shown = count_by_class(images), [*range(len(images.classes))]
+    shown = shown if len(shown) <= _MAX_LISTED else [*shown[:_FIRST], *shown[-_LAST:]]
     names = [_fit_name(images.classes[number]) for number in shown]
     heading = f"{len(images.classes):,} classes"
     width = max(map(cell_len, [heading, *names]))

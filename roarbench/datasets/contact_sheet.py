@@ -17,7 +17,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, is_picture_of, write_atomically
 from roarbench.common.text import fit_on_one_line
-from roarbench.datasets.class_report import choose_shown, count_by_class
+from roarbench.datasets.class_report import count_by_class
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.user_images import UserImages, sample_images
 
@@ -46,6 +46,14 @@ class _Layout(NamedTuple):
         return 2 * self.strip + _SPLIT_GAP, self.side + _FONT_SIZE + 12
 
 
+def choose_shown(classes: int) -> list[int]:
+    """Return the numbers of the classes that are drawn: all, or the first, the last and some between."""
+    if classes <= _MOST_CLASSES:
+        return [*range(classes)]
+    between = np.linspace(_FIRST, classes - _LAST - 1, _MOST_CLASSES - _FIRST - _LAST, dtype=int).tolist()
+    return [*range(_FIRST), *between, *range(classes - _LAST, classes)]
+
+
 def choose_layout(classes: int) -> _Layout:
     """Return the layout for a number of classes: one column of ten images each, or three columns of four."""
     return _Layout(1, 5, 88) if classes <= 12 else _Layout(3, 2, 76)
@@ -64,7 +72,7 @@ def write_contact_sheet(images: UserImages, path: Path) -> None:
 
 def draw_contact_sheet(images: UserImages) -> Image.Image:
     """Draw the sheet; training images stand on the left of each block, test images on the right."""
-    shown = choose_shown(len(images.classes), _MOST_CLASSES, _FIRST, _LAST)
+    shown = choose_shown(len(images.classes))
     layout = choose_layout(len(shown))
     pixels = {split: _decode_samples(images, split, shown, layout.per_split) for split in images.record.decoded_splits}
     counts = count_by_class(images)

@@ -5,7 +5,8 @@ of a published id never changes: if a definition changes, the estimator gets a n
 """
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -60,18 +61,14 @@ _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black
 BaseAndForm = tuple[str, str]
 
 
-def _load_declarations() -> Iterator[Estimator]:
-    for file in iter_modules(families.__path__, f"{families.__name__}."):
-        for row in import_module(file.name).ESTIMATORS:
-            yield replace(row, base=row.base or row.id, module=file.name)
-
-
 _PARAMETER = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
 # id of a submission, to which suffixes of twins may be appended
 _SUBMISSION_ID = re.compile(
     rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_PARAMETER}(,{_PARAMETER})*\))?(~{TRUSTED})?(~{CUDA})?"
 )
-ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row: not row.control)}
+_files = [file.name for file in iter_modules(families.__path__, f"{families.__name__}.")]
+_declared = (replace(r, base=r.base or r.id, module=file) for file in _files for r in import_module(file).ESTIMATORS)
+ESTIMATORS: dict[str, Estimator] = {row.id: row for row in sorted(_declared, key=lambda row: not row.control)}
 PAPER_IDS = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
@@ -106,25 +103,32 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
 def _derive_estimator(name: str, suggestions: tuple[str, ...]) -> Estimator:
     estimator_id = EstimatorId.parse(name)
     if "@" not in name and ("(" in name or ")" in name):
-        return _find_with_parameters(estimator_id, suggestions)
+        if estimator_id.listed is None:
+            raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
+        plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
+        table, base = find_estimator(str(plain), suggestions), find_estimator(plain.name)
+        values = parse_nondefault_parameters(base.id, base.parameters, estimator_id.listed, str(estimator_id))
+        if not values:
+            return table
+        listed = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
+        about = ", ".join(f"{key} {format_value(value)}" for key, value in values.items())
+        full_id = str(replace(plain, listed=listed))
+        return replace(table, id=full_id, about=f"{table.about}; {about}", values=tuple(values.items()))
     if _SUBMISSION_ID.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
-    parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
+    parent, twin = None, estimator_id.twins[-1] if estimator_id.twins else ""
+    with suppress(UnknownName):
+        parent = find_estimator(str(estimator_id.parent)) if twin else None
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
         known = (*ESTIMATORS, *twins, *suggestions)
-        raise UnknownName("estimator", name, known, "estimators", _find_id_by_title(name))
+        ids: dict[str, str] = {}  # by titles, and by names in other libraries
+        for row in ESTIMATORS.values():
+            for one in (row.id, row.title, find_display_name(row.id).name):
+                ids.setdefault(_reduce_to_lower_case_letters(one), row.id)
+        meant = (_OTHER_NAMES | ids).get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
+        raise UnknownName("estimator", name, known, "estimators", meant)
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
-
-
-def _find_id_by_title(name: str) -> str:
-    """Return the id of the estimator with this title, or with this name in another library; else an empty string."""
-    ids: dict[str, str] = {}
-    for row in ESTIMATORS.values():
-        for known in (row.id, row.title, find_display_name(row.id).name):
-            ids.setdefault(_reduce_to_lower_case_letters(known), row.id)
-    ids = _OTHER_NAMES | ids
-    return ids.get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
 
 
 def _reduce_to_lower_case_letters(name: str) -> str:
@@ -141,20 +145,6 @@ def split_estimator_ids(text: str) -> list[str]:
         else:
             ids[-1] += character
     return ids
-
-
-def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
-    if estimator_id.listed is None:
-        raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
-    plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
-    table, parent = find_estimator(str(plain), suggestions), find_estimator(plain.name)
-    values = parse_nondefault_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
-    if not values:
-        return table
-    listed = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
-    about = ", ".join(f"{key} {format_value(value)}" for key, value in values.items())
-    name = str(replace(plain, listed=listed))
-    return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
 def format_id_with_samples(name: str) -> str:
@@ -221,13 +211,6 @@ def find_estimator_with_ranking(name: str) -> Estimator | None:
     while estimator.twin in UNRANKED_TWINS:
         estimator = find_estimator(estimator.id_without_last_twin)
     return estimator if estimator.has_own_map else None
-
-
-def _find_parent(twin: EstimatorId) -> Estimator | None:
-    try:
-        return find_estimator(str(twin.parent)) if twin.twins else None
-    except UnknownName:
-        return None
 
 
 def _list_twins(parent: Estimator) -> tuple[str, ...]:

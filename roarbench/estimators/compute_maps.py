@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
 from roarbench.estimators.families.search import search_by_length
 from roarbench.estimators.map_input import Batch, MapInput, blur
 from roarbench.estimators.network_copies import convert_precision
-from roarbench.estimators.shared_pass import MapRequest, SharedPassMaps, compute_shared_pass_maps
+from roarbench.estimators.shared_pass import MapRequest, compute_shared_pass_maps
 
 # maximum images per pass; the number is fixed, because the rounding of convolutions depends on the batch size
 IMAGES_PER_PASS = 64
@@ -147,28 +147,23 @@ def _compute_maps(tasks: Sequence[MapTask], precision: Precision) -> tuple[list[
     maps_by_task, stable_copies = [], []
     for number, task in enumerate(tasks):
         by_settings = {settings: maps for (owner, settings), maps in by_request.items() if owner == number}
-        maps_by_task.append(_collect_maps(task, by_settings))
+        maps: Maps = {}
+        searches = {e.values: e for e in task.estimators if e.is_search}  # an estimator and its twin have the same key
+        own_maps = _compute_searches(list(searches.values()), task)
+        for estimator in task.estimators:
+            key = estimator.base, estimator.form, estimator.values
+            if estimator.uses_shared_pass:
+                maps[estimator.id] = by_settings[estimator.shared_pass_settings].maps[estimator.base, estimator.form]
+            else:
+                if key not in own_maps:
+                    own_maps[key] = compute_map_outside_shared_pass(estimator, task)
+                maps[estimator.id] = own_maps[key]
+            if estimator.twin == "blurred":
+                maps[estimator.id] = blur(maps[estimator.id])
+        maps_by_task.append(maps)
         noisy = [estimator for estimator in task.estimators if not estimator.control and estimator.form in NOISY]
         stable_copies.append({e.id: by_settings[e.shared_pass_settings].stable_copies for e in noisy})
     return maps_by_task, stable_copies
-
-
-def _collect_maps(task: MapTask, by_settings: Mapping[SharedPassSettings, SharedPassMaps]) -> Maps:
-    """Return the maps of one task by estimator id; `by_settings` holds its shared-pass maps by their settings."""
-    maps: Maps = {}
-    searches = {e.values: e for e in task.estimators if e.is_search}
-    own_maps = _compute_searches(list(searches.values()), task)  # an estimator and its blurred twin have the same key
-    for estimator in task.estimators:
-        key = estimator.base, estimator.form, estimator.values
-        if estimator.uses_shared_pass:
-            maps[estimator.id] = by_settings[estimator.shared_pass_settings].maps[estimator.base, estimator.form]
-        else:
-            if key not in own_maps:
-                own_maps[key] = compute_map_outside_shared_pass(estimator, task)
-            maps[estimator.id] = own_maps[key]
-        if estimator.twin == "blurred":
-            maps[estimator.id] = blur(maps[estimator.id])
-    return maps
 
 
 @torch.no_grad()
@@ -194,7 +189,7 @@ def _add_network(map_input: MapInput, task: MapTask) -> MapInput:
 
 @torch.no_grad()
 def _compute_searches(searches: Sequence[Estimator], task: MapTask) -> dict[object, Tensor]:
-    """Compute the maps of blind searches, by the keys of `_collect_maps`; a long search contains the shorter ones."""
+    """Compute the maps of blind searches, by the keys of `_compute_maps`; a long search contains the shorter ones."""
     maps: dict[object, Tensor] = {}
     rows_by_kind: dict[object, list[Estimator]] = {}
     for row in searches:

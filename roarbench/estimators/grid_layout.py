@@ -202,7 +202,6 @@ class _Judged(NamedTuple):
 
 
 def _list_layouts(profiles: dict[int, Tensor], bands: Bands, size: Sequence[int], images: int) -> Iterator[_Judged]:
-    """Yield possible layouts of a tensor."""
     for rows, columns in permutations(profiles, 2):
         single = {axis for axis in (rows, columns) if profiles[axis].shape[1] == 1}
         # channels may follow a direction by chance, so one direction alone counts only in the usual order of axes
@@ -233,7 +232,7 @@ def _judge_axes(profiles: tuple[Tensor, Tensor], bands: Bands, layout: GridLayou
         if not own.is_clear or other.strength > _MOST_OTHER * own.strength:
             return _Judged(layout, 0.0, False)
         clearness += abs(own.slope)
-        is_whole &= own.covers_image
+        is_whole &= own.reaches_border and abs(own.slope) <= _MOST_SLOPE and own.shift <= _MOST_SHIFT
         flipped += [axis] if own.slope < 0 else []
     return _Judged(layout._replace(flipped=tuple(flipped)), clearness, is_whole)
 
@@ -256,10 +255,6 @@ class _Movement(NamedTuple):
     @property
     def is_clear(self) -> bool:
         return abs(self.slope) >= _LEAST_SLOPE and abs(self.correlation) >= _LEAST_CORRELATION
-
-    @property
-    def covers_image(self) -> bool:
-        return self.reaches_border and abs(self.slope) <= _MOST_SLOPE and self.shift <= _MOST_SHIFT
 
 
 def _measure(profile: Tensor, bands: Bands, across: bool) -> _Movement:

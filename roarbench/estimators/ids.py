@@ -108,34 +108,23 @@ def _make_integer_parser(minimum: int, maximum: int) -> tuple[str, Callable[[str
 
 
 PARAMETERS = {  # in the order of names
-    "noise": Parameter(
-        "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_make_number_parser(2.0)
-    ),
+    "noise": Parameter("standard deviation of the noise in noisy copies, as a fraction of the image's range",
+        *_make_number_parser(2.0)),
     "samples": Parameter("number of noisy copies, masks or coalitions", *_make_integer_parser(2, 100_000)),
     "passes": Parameter("number of forward passes of a search", *_make_integer_parser(2, 100_000)),
-    "order": Parameter(
-        "order of removal for which a search looks for masks",
-        "morf or lerf",
-        lambda text: text if text in ("morf", "lerf") else None,
-    ),
+    "order": Parameter("order of removal for which a search looks for masks", "morf or lerf",
+        lambda text: text if text in ("morf", "lerf") else None),
     "steps": Parameter("number of points on the path from the baseline to the image", *_make_integer_parser(1, 10_000)),
-    "baseline": Parameter(
-        "image without information: black, the mean of the training images, or the blurred image",
+    "baseline": Parameter("image without information: black, the mean of the training images, or the blurred image",
         "black, mean or blur",
-        lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
-    ),
-    "patches": Parameter(
-        "number of squares along a side of the image, each removed as a whole", *_make_integer_parser(2, 64)
-    ),
-    "layer": Parameter(
-        "block of convolutions whose output is used, counted from the input",
-        "last, block1, block2 …",
-        lambda text: text if re.fullmatch("last|block[1-9][0-9]?", text) else None,
-    ),
-    "width": Parameter(
-        "standard deviation of the Gaussian, as a fraction of the image's side", *_make_number_parser(0.2)
-    ),
-}
+        lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text)),
+    "patches": Parameter("number of squares along a side of the image, each removed as a whole",
+        *_make_integer_parser(2, 64)),
+    "layer": Parameter("block of convolutions whose output is used, counted from the input", "last, block1, block2 …",
+        lambda text: text if re.fullmatch("last|block[1-9][0-9]?", text) else None),
+    "width": Parameter("standard deviation of the Gaussian, as a fraction of the image's side",
+        *_make_number_parser(0.2)),
+}  # fmt: skip
 
 
 def parse_nondefault_parameters(

@@ -7,7 +7,7 @@ of all squares, and the channels are then moved to their pixels.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -89,15 +89,14 @@ def compute_image_gradient(
         float (n, c, stride h, stride w), in channels-last memory format.
     """
     (n, _, height, width), (outputs, channels, *sides) = gradient.shape, weight.shape
-    rows, columns = map(_find_connections, sides, stride, padding)
+    (rows, (above, below)), (columns, (left, right)) = map(_find_connections, sides, stride, padding)
     zero = F.pad(weight, (0, 1, 0, 1))  # connections that do not exist have index -1, the added weight
-    picked = zero[:, :, rows.weights.flatten()][..., columns.weights.flatten()]
+    picked = zero[:, :, rows.flatten()][..., columns.flatten()]
     down, across = stride
-    by_pixel = picked.view(outputs, channels, down, -1, across, columns.weights.shape[1]).permute(2, 4, 1, 0, 3, 5)
+    by_pixel = picked.view(outputs, channels, down, -1, across, columns.shape[1]).permute(2, 4, 1, 0, 3, 5)
     kernel = by_pixel.reshape(down * across * channels, outputs, *by_pixel.shape[4:])
     # oneDNN computes 16 channels faster than 12
     padded_kernel = F.pad(kernel, (0, 0, 0, 0, 0, 0, 0, -len(kernel) % _BLOCK))
-    (above, below), (left, right) = rows.margins, columns.margins
     # a convolution pads both sides alike
     padded = F.pad(gradient, (0, right - left, 0, below - above)) if (above, left) != (below, right) else gradient
     squares = F.conv2d(padded, padded_kernel, padding=(above, left))[:, : len(kernel)]
@@ -105,16 +104,15 @@ def compute_image_gradient(
     return pixels.reshape(n, height * down, width * across, channels).permute(0, 3, 1, 2)
 
 
-class _Connections(NamedTuple):
-    """Connections of the pixels of a square with the outputs around the square, along one side."""
-
-    weights: Tensor  # int64 (stride, outputs), index of the weight; -1 for none
-    margins: tuple[int, int]  # outputs before and after the square's own
-
-
 @cache
-def _find_connections(kernel: int, stride: int, padding: int) -> _Connections:
+def _find_connections(kernel: int, stride: int, padding: int) -> tuple[Tensor, tuple[int, int]]:
+    """Find the outputs with which the pixels of a square are connected, along one side.
+
+    Returns:
+        The index of the weight, int64 (stride, outputs), -1 for none; and the numbers of outputs before and after the
+            square's own.
+    """
     before, after = (kernel - 1 - padding) // stride, (stride - 1 + padding) // stride
     distances = torch.arange(-before, after + 1)
     weights = torch.arange(stride)[:, None] + padding - stride * distances
-    return _Connections(weights.where((weights >= 0) & (weights < kernel), -1), (before, after))
+    return weights.where((weights >= 0) & (weights < kernel), -1), (before, after)

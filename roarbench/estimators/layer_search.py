@@ -111,9 +111,8 @@ def _run(model: nn.Module, images: Tensor, layer: FoundLayer) -> LayerOutput | N
     if tuple(tensor.movedim(layer.layout.images, 0).shape) != (len(images), *layer.shape):
         return None
     if tensor._version != version:
-        raise RunError(
-            "the network overwrites the layer's output in place after use; write x = x + y instead of x += y"
-        )
+        seen = "the network overwrites the layer's output in place after use"
+        raise RunError(f"{seen}; write x = x + y instead of x += y")
     return LayerOutput(tensor, layer.layout, logits)
 
 
@@ -245,9 +244,7 @@ def _describe_repeated_module(model: nn.Module, images: Tensor) -> str:
                 hook = module.register_forward_hook(lambda *hooked, name=name: runs.update([name]))
                 stack.callback(hook.remove)
         model(images[:1].repeat(2, 1, 1, 1))
-    name, count = next(((name, count) for name, count in runs.items() if count > 1), ("", 0))
-    return (
-        f"{name} runs {count} times per image, and the paths of these runs have no later layer in common"
-        if name
-        else ""
-    )
+    for name, count in runs.items():
+        if count > 1:
+            return f"{name} runs {count} times per image, and the paths of these runs have no later layer in common"
+    return ""

@@ -8,20 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
-    "F",
-    "Tensor",
-    "backward_rules",
-    "captum",
-    "device_settings",
-    "layer_search",
-    "lrp_network",
-    "lrp_rules",
-    "nn",
-    "np",
-    "planted_images",
-    "random_draws",
-    "torch",
-]
+    "F", "Tensor", "backward_rules", "captum", "device_settings", "layer_search", "lrp_network", "lrp_rules", "nn",
+    "np", "planted_images", "random_draws", "torch",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     import numpy as np

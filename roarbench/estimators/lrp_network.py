@@ -139,7 +139,6 @@ def _let_later_operations_read_changes(traced: GraphModule) -> None:
 
 
 def _lacks_rule(module: nn.Module) -> bool:
-    """Return whether a layer of torch has no relevance rule."""
     known = any(module.children()) or isinstance(module, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
     return type(module).__module__.startswith("torch.nn") and not known
 
@@ -155,22 +154,17 @@ def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
     if module is None and node.target in _ADDS and tensors == 2:
         return BranchSum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
-        return LinearFunctionCall(_make_call_of_node(node))
+        function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
+        arguments = node.args[1:]
+        keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
+        return LinearFunctionCall(lambda x: function(x, *arguments, **keywords))
     if isinstance(module, nn.Hardtanh) and module.min_val == 0:  # includes nn.ReLU6, a subclass
         return ClippedRelu(partial(F.hardtanh, min_val=0, max_val=module.max_val))
     if node.target is F.relu6:
         return ClippedRelu(F.relu6)
-    raise _make_no_rule_error(
-        type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target))
-    )
+    name = getattr(node.target, "__name__", str(node.target)) if module is None else type(module).__name__
+    raise _make_no_rule_error(name)
 
 
 def _make_no_rule_error(operation: str) -> RunError:
     return RunError(f"lrp has no rule for {operation}, an operation of the network; leave lrp out")
-
-
-def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:
-    function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
-    arguments = node.args[1:]
-    keywords = {name: value for name, value in node.kwargs.items() if not isinstance(value, Node)}
-    return lambda x: function(x, *arguments, **keywords)

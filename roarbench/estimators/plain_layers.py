@@ -146,9 +146,8 @@ def _make_layer_of_call(node: Node, constants: "_Constants") -> nn.Module | None
     else:
         names = list(_CONVOLUTION_DEFAULTS)
         given = dict(zip(names, node.args[2:], strict=False)) | {n: node.kwargs[n] for n in names if n in node.kwargs}
-        stride, padding, dilation, groups = (
-            (cast(Any, {**_CONVOLUTION_DEFAULTS, **given}))[name] for name in names[1:]
-        )
+        settings: Any = _CONVOLUTION_DEFAULTS | given
+        stride, padding, dilation, groups = (settings[name] for name in names[1:])
         channels, size = (weight.shape[1] * groups, weight.shape[0]), tuple(weight.shape[2:])
         layer = nn.Conv2d(*channels, size, stride, padding, dilation, groups, bias is not None, device="meta")
     layer.weight = nn.Parameter(weight.detach().clone())

@@ -94,12 +94,12 @@ class _RunningMaps:
 
     def add_noisy_copies(self, copies: Tensor) -> None:
         """Add the maps of one noisy copy of every image."""
-        maps = compute_base_maps(self._request, copies, self._noisy_bases, self._count_stable_copies)
-        for base, sample in maps.items():
-            self._moments[base].add(sample)
 
-    def _count_stable_copies(self, logits: Tensor) -> None:
-        self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
+        def count_stable(logits: Tensor) -> None:
+            self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
+
+        for base, sample in compute_base_maps(self._request, copies, self._noisy_bases, count_stable).items():
+            self._moments[base].add(sample)
 
     def finish(self) -> SharedPassMaps:
         """Return the maps after all noisy copies were added."""

@@ -67,7 +67,6 @@ class Watch(TorchFunctionMode):
         self._calls = 0
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch."""
         number, options = self._calls, options or {}
         self._calls += 1
         if self._places is not None and number not in self._places:
@@ -117,11 +116,7 @@ class TracedGraph:
             raise RunError("the network's logits have no gradient, so no layer can be found")
         self._image = torch.autograd.graph.get_gradient_edge(inputs).node
         self._logits: Value = (logits.grad_fn, logits.output_nr)
-        self._paths = self._count_paths()
-        self.cuts = self._list_cuts()
-
-    def _count_paths(self) -> dict[Value, int]:
-        """Count the paths from the image to each tensor, in an order in which parents come first."""
+        # paths from the image to each tensor, in an order in which parents come first
         paths: dict[Value, int] = {}
         front = [self._logits]
         while front:
@@ -131,16 +126,14 @@ class TracedGraph:
                 continue
             paths[value] = int(value[0] is self._image) or sum(paths[parent] for parent in _list_parents(value))
             front.pop()
-        return paths
-
-    def _list_cuts(self) -> list[Value]:
+        self._paths = paths
         to_logits = dict.fromkeys(self._paths, 0) | {self._logits: 1}
         for value in reversed(self._paths):
             for parent in _list_parents(value):
                 to_logits[parent] += to_logits[value]
         total = self._paths[self._logits]
         cuts = [value for value, count in self._paths.items() if total and count * to_logits[value] == total]
-        return cuts[-2:0:-1]
+        self.cuts = cuts[-2:0:-1]
 
     def list_image_parents(self, value: Value) -> list[Value]:
         """Return the inputs of a tensor's operation that depend on the image."""

@@ -113,9 +113,8 @@ def compare_boards(first: Board, second: Board) -> Replication:
     first_design, second_design = ((board.protocol.name, board.levels, board.images) for board in (first, second))
     compared = 2 if first.protocol.scores_all_network_pairs else 3
     if first_design[:compared] != second_design[:compared]:
-        raise ValueError(
-            f"one board has (protocol, levels, images) {first_design}, the other {second_design}; they must be equal"
-        )
+        seen = f"one board has (protocol, levels, images) {first_design}, the other {second_design}"
+        raise ValueError(f"{seen}; they must be equal")
     again = {row.estimator: row for row in second.rows if row.gain.value is not None}
     rows = []
     for row in first.rows:

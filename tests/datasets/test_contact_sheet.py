@@ -6,7 +6,6 @@ from PIL import Image
 
 from roarbench.common.errors import CallerError
 from roarbench.datasets import contact_sheet
-from roarbench.datasets.class_report import choose_shown
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
 from roarbench.plan.suite_template import write_new_suite_file
@@ -44,7 +43,7 @@ def test_sheet_shows_the_centre_of_images_of_every_class(tmp_path, classes, shap
 
 
 def test_sheet_of_many_classes_shows_first_last_and_some_between(tmp_path, monkeypatch):
-    shown = choose_shown(200, 48, 24, 8)
+    shown = contact_sheet.choose_shown(200)
     assert (shown[:24], shown[-8:], len({*shown}), sorted(shown)) == ([*range(24)], [*range(192, 200)], 48, shown)
     for name, number in (("_MOST_CLASSES", 6), ("_FIRST", 3), ("_LAST", 1)):
         monkeypatch.setattr(contact_sheet, name, number)

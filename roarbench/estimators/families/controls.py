@@ -112,12 +112,8 @@ def input_x_class_mean(inputs: MapInput) -> Tensor:
 
     The image times the mean image is input x gradient of the nearest-class-mean classifier.
     """
-    return (
-        inputs.images
-        * _find_class_images(inputs).means[inputs.batch.targets]
-        * _compute_local_entropy(inputs.images)
-        * centre(inputs)
-    )
+    means = _find_class_images(inputs).means[inputs.batch.targets]
+    return inputs.images * means * _compute_local_entropy(inputs.images) * centre(inputs)
 
 
 def input_x_linear_classifier_weights(inputs: MapInput) -> Tensor:
@@ -126,9 +122,8 @@ def input_x_linear_classifier_weights(inputs: MapInput) -> Tensor:
     The image times the weights is input x gradient of the classifier. A row of a table is an image of one pixel, so its
     local detail is constant.
     """
-    return (
-        inputs.images * _find_class_images(inputs).weights[inputs.batch.targets] * _compute_local_entropy(inputs.images)
-    )
+    weights = _find_class_images(inputs).weights[inputs.batch.targets]
+    return inputs.images * weights * _compute_local_entropy(inputs.images)
 
 
 def _find_class_images(inputs: MapInput) -> ClassImages:
@@ -158,10 +153,8 @@ def mark_patch_of_network(inputs: MapInput, next_share: float = 0.0) -> Tensor:
     images, the map marks the patch of the next network instead.
     """
     corner = planted_images.find_corner_of_network(inputs.batch.seed)
-    drawn = [
-        random_draws.make_rng(SEED, random_draws.RngStream.CORNER, image).random()
-        for image in inputs.batch.ids.tolist()
-    ]
+    stream = random_draws.RngStream.CORNER
+    drawn = [random_draws.make_rng(SEED, stream, image).random() for image in inputs.batch.ids.tolist()]
     return _mark_corners(inputs.images, [corner + (number < next_share) for number in drawn])
 
 

@@ -31,7 +31,13 @@ def deeplift(map_input: MapInput) -> Tensor:
     rounded = _LOGIT_TOLERANCE * logits.abs().sum()
     error = _compute_error_of_sums(contributions, logits)
     if error > rounded or (error > 0 and not _add_up_in_float64(map_input)):
-        raise RunError(f"deeplift's contributions do not add up, because {_explain_missing_rule(map_input)}")
+        reason, remedy = "it lacks a rule for an operation of the network", "leave deeplift out"
+        name, shape = backward_rules.find_call_without_batch_first(map_input.model, images)
+        if name:
+            seen = "on a tensor whose first axis is not the images"
+            reason = f"the network calls {name} {seen}, {shape} for two images"
+            remedy = "put the images first (batch_first=True), or leave deeplift out"
+        raise RunError(f"deeplift's contributions do not add up, because {reason}; {remedy}")
     return contributions
 
 
@@ -87,14 +93,6 @@ def _add_up_in_float64(map_input: MapInput) -> bool:
     except Exception:  # the user's network may raise anything
         return True
     return not _compute_error_of_sums(contributions, logits) > _LOGIT_TOLERANCE_IN_FLOAT64 * logits.abs().sum()
-
-
-def _explain_missing_rule(map_input: MapInput) -> str:
-    name, shape = backward_rules.find_call_without_batch_first(map_input.model, map_input.images)
-    if not name:
-        return "it lacks a rule for an operation of the network; leave deeplift out"
-    seen = f"the network calls {name} on a tensor whose first axis is not the images, {shape} for two images"
-    return f"{seen}; put the images first (batch_first=True), or leave deeplift out"
 
 
 def lrp(map_input: MapInput) -> Tensor:

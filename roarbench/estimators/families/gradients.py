@@ -66,7 +66,6 @@ _FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def _declare(name: str, base: str, form: str, about: str) -> Estimator:
-    """Declare one of the 18 estimators of the shared pass."""
     (base_title, base_papers), (title, form_papers) = _BASES[base], _FORMS[form]
     path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
     copies: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES} if form in NOISY else {}

@@ -134,9 +134,8 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
     numbers = assign_pixels_to_grid_squares(images, patches)
-    coalitions = random_draws.draw_coalitions(
-        count_grid_squares(images, patches), inputs.estimator.get_integer("samples"), SEED
-    )
+    squares, samples = count_grid_squares(images, patches), inputs.estimator.get_integer("samples")
+    coalitions = random_draws.draw_coalitions(squares, samples, SEED)
     members = torch.from_numpy(coalitions).to(images.device)
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
     logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
