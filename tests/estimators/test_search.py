@@ -196,6 +196,29 @@ def test_search_lowers_probability_where_no_mask_changes_prediction():
     assert gone["search(passes=300)"] > 2 * gone["random-smooth"].abs()
 
 
+@pytest.mark.parametrize("order", ["morf", "lerf"])
+def test_search_of_sure_network_is_that_of_less_sure_one(order):
+    """Of two classes, the order of masks is that of the logits, also where the probability is rounded to 1."""
+
+    class Network(Brightness):
+        def __init__(self, factor, dtype):
+            super().__init__()
+            self.factor, self.dtype = factor, dtype
+
+        def forward(self, images):
+            return self.factor * (super().forward(images).to(self.dtype) + images.new_tensor([0.0, 9.0]))
+
+    batch = make_batch(Network(1, torch.float64), images=6)
+    name = f"search(passes=40,order={order})"
+    images = Batch(batch.images.float(), batch.targets, batch.ids)
+    maps = [
+        importance(name, Network(factor, dtype).eval(), images)
+        for factor, dtype in ((0.1, torch.float32), (200, torch.float32), (0.1, torch.float64))
+    ]
+    for found in maps[1:]:
+        torch.testing.assert_close(found, maps[0], rtol=0, atol=0)
+
+
 def test_search_of_network_that_ignores_images_has_same_map_for_every_network():
     """Nothing is learned, so the gain is 0 by construction; the map depends on the length, because it is untested."""
     batch = make_batch(Deaf().eval(), images=3)
