@@ -58,7 +58,7 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
                 here = result.rankings if result.rankings in known else ranking.checksum
                 yield RecordedChecksum(run.key, ranking.name, result.rankings, here)
         if result.weights and own.store.has_weights():
-            yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
+            yield RecordedChecksum(run.key, own.title, result.weights, own.store.read_checksum())
 
 
 def list_output_artifacts(step: Step) -> list[Artifact]:
@@ -79,18 +79,14 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
 
 def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield an artifact for each ranked split: an explained network's weights and its predictions on the split."""
-    reference, title = explained.reference.key, _make_network_title(explained)
+    reference = explained.reference.key
     for split in explained.ranked_splits:
         checksum = ""  # if weights or predictions are missing
         if explained.store.has_weights() and explained.store.has_predictions(split):
             arrays = explained.store.load_predictions(split)._asdict()
             predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
             checksum = hash_value([explained.store.read_checksum(), predicted])
-        yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", checksum, reference)
-
-
-def _make_network_title(explained: ReferenceModel) -> str:
-    return f"{explained.step_name} of {explained.work.suite.title}"
+        yield Artifact(hash_value([reference, str(split)]), f"{explained.title} ({split} images)", checksum, reference)
 
 
 def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:

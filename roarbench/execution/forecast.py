@@ -184,7 +184,7 @@ def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpee
 class ShorteningStep(NamedTuple):
     """Cost of a suite between a full suite and its short version; the suite before it differs in one setting."""
 
-    change: str  # description of the changed setting
+    step: str  # description of the changed setting
     trainings: int  # number of training runs
     days: float  # wall time
 
@@ -262,10 +262,7 @@ class Plan:
             "workers": self.workers,
             "seconds": self.estimate_wall_seconds(self.estimates[0]),
             "work": self.work._asdict() | {"images_trained": self.work.images_trained},
-            "designs": [
-                {"step": step.change, "trainings": step.trainings, "days": step.days}
-                for step in self.steps_from_full_suite
-            ],
+            "designs": [step._asdict() for step in self.steps_from_full_suite],
             "estimates": [
                 {
                     "rates": rates.make_json_record(),
@@ -311,7 +308,7 @@ class Plan:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
             lines.append("  steps from the full suite to this shorter version:")
-            costs = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
+            costs = [(f"  {step}", f"{trainings:,}", f"{days:,.1f}") for step, trainings, days in steps]
             lines += _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
         return "\n".join(lines)
 
@@ -328,21 +325,16 @@ class Plan:
         return "\n".join(lines)
 
     def _format_duration_with_rates(self, rates: Rates) -> str:
-        is_partial = None in rates.estimate_seconds(self.work).values()
-        note = "; parts without a measurement are not included" if is_partial else ""
-        seconds = self.estimate_wall_seconds(rates)
+        parts, seconds = rates.estimate_seconds(self.work), self.estimate_wall_seconds(rates)
         days = f" ({seconds / _DAY:,.0f} days)" if seconds > _LONG else ""
-        return f"about {format_duration(seconds)}{days} of wall time with {self._describe_workers(rates)}{note}"
-
-    def _describe_workers(self, rates: Rates) -> str:
-        workers = format_count(self.workers, "worker")
-        if rates.gpus:
-            workers = f"{format_count(rates.gpus, 'GPU')} and {workers}"
+        gpus = f"{format_count(rates.gpus, 'GPU')} and " if rates.gpus else ""
+        assumed = " and ".join(kind for kind in _ASSUMED[:2] if parts[kind])
+        basis = "measured just now" + f" (but {assumed}: assumed)" * bool(assumed)
         if not rates.measured:
-            return f"{workers}, assuming {rates.basis}"
-        seconds = rates.estimate_seconds(self.work)
-        assumed = [kind for kind in _ASSUMED[:2] if seconds[kind]]
-        return f"{workers}, measured just now" + (f" (but {' and '.join(assumed)}: assumed)" if assumed else "")
+            basis = f"assuming {rates.basis}"
+        note = "; parts without a measurement are not included" if None in parts.values() else ""
+        workers = f"{gpus}{format_count(self.workers, 'worker')}"
+        return f"about {format_duration(seconds)}{days} of wall time with {workers}, {basis}{note}"
 
 
 def refuse_full_disk(work: WorkCounts, data: str, workspace: Workspace, workers: int) -> None:

@@ -103,6 +103,10 @@ class ReferenceModel:
         return f"reference{self.number_suffix}"
 
     @property
+    def title(self) -> str:
+        return f"{self.step_name} of {self.work.suite.title}"
+
+    @property
     def reference(self) -> ReferenceSpec:
         return make_reference_spec(self.work.suite, self.work.images.fingerprint, self.number)
 
@@ -137,25 +141,22 @@ class ReferenceModel:
         """Return the `untrained` or `shuffled` variant of the network, or the trained network, in eval mode."""
         if variant == "untrained":
             return set_batch_norm_scales_to_one(self.build_untrained_network(self.reference.seed + 1)).eval()
-        return _shuffle_weights(self) if variant == "shuffled" else self.load_trained()
-
-
-def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
-    """Return the explained network with permuted entries of each parameter and recomputed batch norm statistics."""
-    model, generator = explained.load_trained(), torch.Generator().manual_seed(explained.reference.seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            order = torch.randperm(parameter.numel(), generator=generator)
-            parameter.copy_(parameter.flatten()[order].view_as(parameter))
-        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # cumulative mean over all batches
-        model.train()
-        pixels = torch.from_numpy(explained.work.images.train.pixels[:_BATCH_NORM_IMAGES])
-        for part in torch.split(pixels, 128) if norms else ():
-            model(normalise(part, explained.norm))
-    return model.eval()
+        model, generator = self.load_trained(), torch.Generator().manual_seed(self.reference.seed)
+        if variant != "shuffled":
+            return model
+        with torch.no_grad():  # permute the entries of each parameter, and compute batch norm statistics again
+            for parameter in model.parameters():
+                order = torch.randperm(parameter.numel(), generator=generator)
+                parameter.copy_(parameter.flatten()[order].view_as(parameter))
+            norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+            for norm in norms:
+                norm.reset_running_stats()
+                norm.momentum = None  # cumulative mean over all batches
+            model.train()
+            pixels = torch.from_numpy(self.work.images.train.pixels[:_BATCH_NORM_IMAGES])
+            for part in torch.split(pixels, 128) if norms else ():
+                model(normalise(part, self.norm))
+        return model.eval()
 
 
 def make_inference_copy(network: nn.Module) -> nn.Module:

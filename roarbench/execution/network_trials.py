@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from roarbench.analysis.result_checks import describe_chance
 from roarbench.common.device_settings import choose_device
-from roarbench.common.enums import MapNumerics, Split, Unit
+from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, fit_on_one_line
@@ -30,7 +30,6 @@ from roarbench.compute.prediction import Normalisation, choose_scoring_batch_siz
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.retraining_checks import check_training_start
 from roarbench.compute.train import fit
-from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
@@ -263,7 +262,10 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         limit = min(max(IMAGES, record.classes), max(record.image_counts.values()))
         with TemporaryDirectory() as folder:
             images = decode_dataset(record, Path(folder), limit=limit)
-            if similar := describe_similar_images(images, partial(_name_image, record, limit)):
+            similar = describe_similar_images(
+                images, lambda *place: list_user_images(record).select_subset(limit).name_image(*place)
+            )
+            if similar:
                 say(f"warning: {similar}")
             trials = tune_peak_learning_rate(suite, images)
     except CallerError as error:
@@ -271,10 +273,6 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         return text
     say(trials.line if trials.trained else f"warning: {trials.line}")
     return _PEAK.sub(lambda line: f"peak = {trials.peak:g}".ljust(len(line[0])), text)  # comments stay in line
-
-
-def _name_image(record: DatasetRecord, limit: int, split: Split, position: int) -> str:
-    return list_user_images(record).select_subset(limit).name_image(split, position)
 
 
 def _set_full_image_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:

@@ -207,38 +207,37 @@ class WeightFile(NamedTuple):
 
 def read_weights(path: Path) -> WeightFile:
     """Read a file of weights without running any code in it; raise CallerError if the file has no weights."""
-    if path.suffix == ".json" or path.is_dir():
-        raise CallerError(_explain_folder_or_index(path))
+    if path.is_dir():
+        raise CallerError(f"{path} is a folder; name a file of weights in it")
+    if path.suffix == ".json":  # perhaps the index of a network that is stored in several files
+        shards = list[str]()
+        with suppress(Exception):
+            shards = sorted(set(json.loads(path.read_text())["weight_map"].values()))
+        if not shards:
+            raise CallerError(f"{path} is a JSON file without weights; {_SAVE_ADVICE}")
+        seen = f"{path} lists the {format_count(len(shards), 'file')} of a network's weights ({list_some(shards)})"
+        raise CallerError(f"{seen}; load the network with its library, and {_SAVE_ADVICE}")
     try:
-        return _read_safetensors(path) if _is_safetensors(path) else _read_torch_checkpoint(path)
+        with path.open("rb") as file:
+            is_safetensors = file.read(9)[8:] == b"{"  # the header follows its length, torch's files begin otherwise
+        return _read_safetensors(path) if is_safetensors else _read_torch_checkpoint(path)
     except CallerError:
         raise
     except Exception as error:  # both libraries raise many exception types on damaged files
-        raise CallerError(_explain_unreadable(path, error)) from error
-
-
-def _explain_folder_or_index(path: Path) -> str:
-    """Explain that a folder, or the index of a network that is stored in several files, is not a file of weights."""
-    if path.is_dir():
-        return f"{path} is a folder; name a file of weights in it"
-    shards = list[str]()
-    with suppress(Exception):
-        shards = sorted(set(json.loads(path.read_text())["weight_map"].values()))
-    if not shards:
-        return f"{path} is a JSON file without weights; {_SAVE_ADVICE}"
-    seen = f"{path} lists the {format_count(len(shards), 'file')} of a network's weights ({list_some(shards)})"
-    return f"{seen}; load the network with its library, and {_SAVE_ADVICE}"
+        code: list[str] = []
+        with suppress(Exception):
+            code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+        if code:
+            seen = f"cannot read {path}: it contains code ({list_some(sorted(code))}), and code in weights is never run"
+            raise CallerError(f"{seen}; if you trust the file, load it and {_SAVE_ADVICE}") from error
+        faults = "it is truncated, damaged, or not a file of torch or safetensors"
+        seen = f"cannot read {path} ({type(error).__name__}): {faults}"
+        raise CallerError(f"{seen}; {_SAVE_ADVICE}, or as safetensors") from error
 
 
 def is_weight_not_counter(name: str) -> bool:
     """Return whether an entry of a state dict is a weight, not a training counter."""
     return not name.endswith(_COUNTERS)
-
-
-def _is_safetensors(path: Path) -> bool:
-    """Return whether a file begins like a safetensors file, with the length of a JSON header."""
-    with path.open("rb") as file:
-        return file.read(9)[8:] == b"{"
 
 
 def _read_safetensors(path: Path) -> WeightFile:
@@ -285,14 +284,3 @@ def _is_state_dict(value: Any) -> bool:
 
 def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: metadata[key] for key in _NORMALISATION_KEYS if key in metadata}
-
-
-def _explain_unreadable(path: Path, error: Exception) -> str:
-    code: list[str] = []
-    with suppress(Exception):
-        code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    if code:
-        seen = f"cannot read {path}: it contains code ({list_some(sorted(code))}), and code in weights is never run"
-        return f"{seen}; if you trust the file, load it and {_SAVE_ADVICE}"
-    faults = "it is truncated, damaged, or not a file of torch or safetensors"
-    return f"cannot read {path} ({type(error).__name__}): {faults}; {_SAVE_ADVICE}, or as safetensors"

@@ -98,7 +98,16 @@ class StepDisplay(ProgressDisplay):
 
     def show_event(self, event: FinishedStep) -> None:
         """Show that a step ended."""
-        text = _describe_step(event)
+        run = event.step.first_run
+        if run is None:
+            # given weights are not trained, so the text does not say so
+            text = "reference ready" if event.step.kind == "reference" else event.step.job.name
+        elif event.step.scores_reference:
+            text = "reference scored"
+        else:
+            details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
+            text = f"{PROTOCOLS[find_protocol_name(run.cell)].title}: {run.cell.estimator}{details}"
+        text += ", done by another command" if event.elsewhere else ""
         self._done += self._cost(event.step)
         self._timed += self._cost(event.step) if event.seconds else 0.0
         self._wall_seconds += event.seconds
@@ -142,16 +151,3 @@ class DecodingDisplay(ProgressDisplay):
         elapsed = time.monotonic() - self._start
         left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
         self.show(progress.done / progress.total, left, f"{progress.name} decoded")
-
-
-def _describe_step(event: FinishedStep) -> str:
-    run = event.step.first_run
-    if run is None:
-        # given weights are not trained, so the text does not say so
-        text = "reference ready" if event.step.kind == "reference" else event.step.job.name
-    elif event.step.scores_reference:
-        text = "reference scored"
-    else:
-        details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
-        text = f"{PROTOCOLS[find_protocol_name(run.cell)].title}: {run.cell.estimator}{details}"
-    return f"{text}, done by another command" if event.elsewhere else text

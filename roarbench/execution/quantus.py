@@ -97,7 +97,12 @@ def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
         inputs = inputs._replace(model=_NetworkOfMasks(inputs.model, torch.from_numpy(inputs.images)), images=masks)
         subset = max(1, channels * height * width // 8)
         function = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
-    scores = _call_metric(function, inputs._replace(maps=shown.reshape(inputs.images.shape)))
+    model, images, targets, _ = inputs
+    with _seed_numpy(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
+        maps = shown.reshape(images.shape)
+        listed = function(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    scores = np.array(listed, dtype=np.float64)
     means = scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
     return np.where(constant, np.nan, means)
 
@@ -114,14 +119,6 @@ class _NetworkOfMasks(nn.Module):
         kept = masks.reshape(len(masks), -1, *self.images.shape[2:])
         logits: Tensor = self.model(self.images.to(masks) * kept)
         return logits
-
-
-def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
-    model, images, targets, maps = inputs
-    with _seed_numpy(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
-        scores = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
-    return np.array(scores, dtype=np.float64)
 
 
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:

@@ -56,7 +56,6 @@ from roarbench.submissions.submission_file import parse_submission
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps
 _Piece = tuple[NDArray[np.uint8], MapProvenance]
-FailureReason = str
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
 
 
@@ -194,33 +193,19 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
         maps_of_batches.append(compute_maps_of_tasks(tasks, precision, reports_of_batches.append))
     passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
     seconds_per_pass = (clock() - start) / passes
+    maps_by_network = list[dict[str, MapWithProvenance]]()
     by_network = zip(parts, zip(*reports_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
-    return [
-        _join_maps_of_batches(variant, part.estimators, reports, maps, used_numerics, seconds_per_pass)
-        for part, reports, maps in by_network
-    ]
-
-
-def _join_maps_of_batches(
-    variant: str,
-    estimators: list[Estimator],
-    reports: Sequence[PassReport],
-    maps: Sequence[Maps],
-    numerics: MapNumerics,
-    seconds_per_pass: float,
-) -> dict[str, MapWithProvenance]:
-    """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
-    device = name_device(choose_device())
-    # prediction stability is defined for the trained network's own predictions only
-    names = reports[0].stable_copies if variant == "trained" else ()
-    stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
-    joined = {}
-    for estimator in estimators:
-        seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass
-        stable = stable_copies.get(estimator.id, ())
-        provenance = MapProvenance(seconds, "", numerics, device, stable)
-        joined[estimator.id] = MapWithProvenance(torch.cat([part[estimator.id] for part in maps]), provenance)
-    return joined
+    for part, reports, maps in by_network:
+        # prediction stability is defined for the trained network's own predictions only
+        names = reports[0].stable_copies if variant == "trained" else ()
+        stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
+        joined = {}
+        for each in part.estimators:
+            seconds, stable = (sum(count_passes([each])) or 1) * seconds_per_pass, stable_copies.get(each.id, ())
+            provenance = MapProvenance(seconds, "", used_numerics, name_device(device), stable)
+            joined[each.id] = MapWithProvenance(torch.cat([batch_maps[each.id] for batch_maps in maps]), provenance)
+        maps_by_network.append(joined)
+    return maps_by_network
 
 
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)
@@ -258,7 +243,7 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
 
 def rank_shard(
     work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
-) -> dict[RankingSpec, FailureReason]:
+) -> dict[RankingSpec, str]:
     """Rank images `start` to `stop - 1` by estimators that share passes; return the reasons of failed rankings.
 
     Rankings for several explained networks are made together, because the networks share the draws of noise. Existing
@@ -275,16 +260,11 @@ def rank_shard(
         for spec in todo:
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
-        failed: dict[RankingSpec, FailureReason] = {}
-        size = 1
-        if todo:  # a submission's batch is larger, as its sandbox takes seconds to start
-            is_submitted = todo[0].estimator_record.submitted
-            size = (
-                count_images_per_sandbox(todo[0].shape)
-                if is_submitted
-                else choose_map_batch_size(work.suite, len(todo))
-            )
-        for first in range(start, stop, size):
+        failed: dict[RankingSpec, str] = {}
+        size = choose_map_batch_size(work.suite, len(todo))
+        if todo and todo[0].estimator_record.submitted:  # a larger batch, as its sandbox takes seconds to start
+            size = count_images_per_sandbox(todo[0].shape)
+        for first in range(start, stop, size) if todo else ():
             remaining = [spec for spec in todo if spec not in failed]
             ranked, reasons = rank_batch(work, remaining, split, first, min(first + size, stop))
             failed |= reasons
@@ -323,7 +303,7 @@ def rank_batch(
     ids = make_image_ids(split, start, stop).numpy()
     drawn: DrawnTies = {}  # shared by all estimators of the batch
     pieces: dict[RankingSpec, _Piece] = {}
-    failed: dict[RankingSpec, FailureReason] = {}
+    failed: dict[RankingSpec, str] = {}
     for spec, key in keys.items():
         importance, provenance = maps[key]
         try:

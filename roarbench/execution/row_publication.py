@@ -74,18 +74,18 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
         seen = f"{row} was computed on images {stored.data[:8]}, and the rows in {folder} on {min(other)[:8]}"
         raise CallerError(f"{seen}; compute the row again on the suite's own images")
     paths = [folder / file.path for file, _ in published]
-    ranks = find_missing_ranks(store, stored.suite, stored.data, row, keys, paths)
-    if ranks.inconsistent:
+    inconsistent, incomplete = _find_missing_ranks(store, stored.suite, stored.data, row, keys, paths)
+    if inconsistent:
         submission = ("--submission", "FILE") if EstimatorId.parse(row).submitted else ()
         words = ("--suite", suite, "--estimators", RANDOM if submission else row, *submission, "--store", "NEW")
-        seen = f"not published, since a row would have no rank: {ranks.inconsistent[0]}"
+        seen = f"not published, since a row would have no rank: {inconsistent[0]}"
         raise CallerError(seen, Hint(" `{}` explains the published networks", "run", words))
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
     source = " Networks were trained on imported rankings." if on_imported_rankings else ""
     text = f"Results: {row} in {title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{stored.suite.name}/{stored.suite.version}/{stem}.parquet"
     branch = f"results/{stored.suite.name}-{stem}"
-    return PreparedPublication(path, keys, branch, text, tuple(ranks.incomplete))
+    return PreparedPublication(path, keys, branch, text, tuple(incomplete))
 
 
 def add_published_file(
@@ -102,19 +102,13 @@ def add_published_file(
     read_checked_folder(folder)
 
 
-class MissingRanks(NamedTuple):
-    """Reasons for missing ranks after a row is published; both are empty if the row has a rank in every table."""
-
-    inconsistent: list[str]  # rows that explain other weights, or mix rankings: no more runs can mend them
-    incomplete: list[str]  # tables in which runs are missing
-
-
-def find_missing_ranks(
+def _find_missing_ranks(
     store: ResultsStore, suite: SuiteSpec, data: str, row: str, keys: Collection[str], published: Collection[Path]
-) -> MissingRanks:
-    """Add these runs of a row to a copy of a suite's published files, and return which rows have no rank, and why.
+) -> tuple[list[str], Iterator[str]]:
+    """Add these runs of a row to a copy of a suite's published files, and return why rows have no rank there.
 
-    `data` is the fingerprint of the suite's images. A published row that loses its rank is returned, too.
+    The first list has rows that explain other weights, or mix rankings, which no more runs can mend, also published
+    rows that lose their rank; the second has tables in which runs of the row are missing.
     """
     with TemporaryDirectory() as folder, ResultsStore.open(make_default_url(Path(folder))) as copy:
         settings = Settings(Path(folder), data=data)
@@ -125,7 +119,7 @@ def find_missing_ranks(
         import_results(copy, Path(folder) / "new.parquet")
         after = load_from_open_store(copy, suite, settings)
     new = [unranked for unranked in after.inconsistent_rows if unranked not in before]
-    return MissingRanks(describe_rows_without_rank(new), [*_describe_missing_runs(after, row)])
+    return describe_rows_without_rank(new), _describe_missing_runs(after, row)
 
 
 def _describe_missing_runs(results: SuiteResults, row: str) -> Iterator[str]:

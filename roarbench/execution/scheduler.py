@@ -16,7 +16,7 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, name_seal_step
 from roarbench.store.annotations_and_scores import make_plan_annotations
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
+from roarbench.store.leases import HEARTBEAT_INTERVAL, Owner
 from roarbench.store.results import ResultsStore
 
 TRIES = 3  # maximum tries of a job that its machine interrupts
@@ -175,19 +175,14 @@ def run_steps(
                     work.get_checkpoint(run.key).remove()
                 yield event
         finally:  # if this process continues, its leases would block other commands
-            _release_leases(store, owner)
 
+            def release() -> None:
+                with store.ignore_errors_without_waiting():
+                    store.release_all_leases(owner)
 
-def _release_leases(store: ResultsStore, owner: Owner) -> None:
-    """Delete an owner's leases, or let them expire if the database does not answer."""
-
-    def release() -> None:
-        with store.ignore_errors_without_waiting():
-            store.release_all_leases(owner)
-
-    thread = threading.Thread(target=release, name="release leases", daemon=True)
-    thread.start()
-    thread.join(_RELEASE_SECONDS)
+            thread = threading.Thread(target=release, name="release leases", daemon=True)
+            thread.start()
+            thread.join(_RELEASE_SECONDS)  # if the database does not answer, the leases expire
 
 
 class _Runner:
@@ -234,24 +229,24 @@ class _Runner:
         while self._engine.idle and (ready := self._queue.take_ready(count)):
             count = min(2 * count, _MAX_CLAIMED)
             todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
-            yield from self._claim_leases_and_start_steps({step.make_lease_request(self._data): step for step in todo})
-
-    def _claim_leases_and_start_steps(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
-        answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
-        for request, step in requests.items():
-            keys = set(request.keys)
-            if request in answer.granted:
-                yield from self._start_step(step, answer.granted[request])
-            elif keys <= answer.done:
-                yield self._record_done_elsewhere(step)
-            elif keys & answer.done:  # another command did some runs of this step
-                self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
-            elif stopped := keys & answer.stopped.keys():
-                yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
-            elif keys & answer.leased:
-                self._queue.in_other_processes.append(step.job.name)
-            else:
-                self._queue.enqueue(step.job.name)
+            requests = {step.make_lease_request(self._data): step for step in todo}
+            if not requests:
+                continue
+            answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
+            for request, step in requests.items():
+                keys = set(request.keys)
+                if request in answer.granted:
+                    yield from self._start_step(step, answer.granted[request])
+                elif keys <= answer.done:
+                    yield self._record_done_elsewhere(step)
+                elif keys & answer.done:  # another command did some runs of this step
+                    self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
+                elif stopped := keys & answer.stopped.keys():
+                    yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
+                elif keys & answer.leased:
+                    self._queue.in_other_processes.append(step.job.name)
+                else:
+                    self._queue.enqueue(step.job.name)
 
     def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
         """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
@@ -310,9 +305,8 @@ class _Runner:
             self._leave_to_lease_holder(step)
             return
         try:
-            if not self._retry_if_interrupted(step, outcome):
-                for event in self._record_outcome(step, outcome):
-                    yield event._replace(seconds=outcome.seconds)
+            for event in self._record_outcome(step, outcome):
+                yield event._replace(seconds=outcome.seconds)
         except LostLease:
             self._leave_to_lease_holder(step)
 
@@ -325,24 +319,20 @@ class _Runner:
         del self._lease_numbers[step.job.name]
         self._heartbeat.stop_renewing(step.keys)
 
-    def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
-        """Queue a job again if its machine interrupted it and tries are left; return whether the job was queued."""
-        if not isinstance(outcome.error, MachineError):
-            return False
-        if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
-            return False
-        self._queue.retry(step, str(outcome.error))
-        self._interrupted_at[step.job.name] = time.monotonic()
-        self._remove_running(step)
-        self._store.release_leases(step.keys, self._owner)
-        return True
-
     def _record_outcome(self, step: Step, outcome: JobOutcome) -> Iterator[FinishedStep]:
+        """Record a job's output or failure, or queue the job again if its machine interrupted it and tries are left."""
         if isinstance(outcome.error, CallerError):
             raise outcome.error
         if outcome.error is not None:
-            tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
-            reason = f"{outcome.error}{tries}"
+            reason = str(outcome.error)
+            if isinstance(outcome.error, MachineError):
+                if self._store.failures.record_interruption(step.keys[0], reason) < TRIES:
+                    self._queue.retry(step, reason)
+                    self._interrupted_at[step.job.name] = time.monotonic()
+                    self._remove_running(step)
+                    self._store.release_leases(step.keys, self._owner)
+                    return
+                reason += f"; tried {TRIES} times"
             if not step.runs:  # all steps of a submission report the submission's first failure
                 reason = self._queue.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._record_failure(step, reason)

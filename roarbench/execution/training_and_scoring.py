@@ -62,31 +62,25 @@ _FINE_TUNING_SEED = 1_000_000  # difference between the seeds of a common networ
 
 def train_or_read_reference(explained: ReferenceModel) -> None:
     """Train or read an explained network and store it with its predictions, unless stored."""
-    store = explained.store
+    store, work, reference, images = explained.store, explained.work, explained.reference, explained.work.images
     with store.lock():
         if not store.has_weights():
-            _train_or_read_weights(explained)
-        images = explained.work.images
+            start, norm, checkpoint = time.perf_counter(), None, work.get_checkpoint(reference.key)
+            if reference.given:
+                model = explained.build_untrained_network(reference.seed).to(choose_device())
+                norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
+            else:
+                recipe = find_recipe(reference.recipe)
+                model = build_starting_network(work.suite, recipe, reference.seed).to(choose_device())
+                inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
+                fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
+            store.save_trained(model, time.perf_counter() - start + checkpoint.seconds_before, norm)
+            checkpoint.remove()
         for split in (split for split in explained.ranked_splits if not store.has_predictions(split)):
             model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
             logits = predict_logits(model, make_untouched_inputs(images, split), explained.norm, batch)
             largest = logits.softmax(1).max(1)
             store.save_predictions(split, Predictions(largest.indices.numpy(), largest.values.numpy()))
-
-
-def _train_or_read_weights(explained: ReferenceModel) -> None:
-    start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
-    checkpoint, images = work.get_checkpoint(reference.key), work.images
-    if reference.given:
-        model = explained.build_untrained_network(reference.seed).to(choose_device())
-        norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
-    else:
-        recipe = find_recipe(reference.recipe)
-        model = build_starting_network(work.suite, recipe, reference.seed).to(choose_device())
-        inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
-        fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
-    explained.store.save_trained(model, time.perf_counter() - start + checkpoint.seconds_before, norm)
-    checkpoint.remove()
 
 
 def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:
@@ -272,18 +266,24 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
         for network in map(work.find_scored_network, runs)
     }
     results, annotations = list[RunResult](), _annotate(images, first.data, rankings)
-    get_level = attrgetter("cell.t")
+    get_level, size = attrgetter("cell.t"), images.record.size
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)
         masks = extract_packed_test_masks(images, level[0], rankings)
         smoothness = _compute_smoothness(images, first, masks)
         targets = explained.store.load_predictions(Split.TEST).targets
-        unchanged = _predict_test_classes(work, level, rankings, masks, networks) == targets
+        scored = [work.find_scored_network(run) for run in level]
+        if level[0].cell.estimator == CLEAN:  # predictions on untouched images are stored
+            predicted = [network.store.load_predictions(Split.TEST).targets for network in scored]
+        else:
+            inputs, batch = make_test_inputs(images, level[0], rankings, masks), choose_scoring_batch_size(size)
+            logits = predict_logits_of_networks([networks[network] for network in scored], inputs, batch)
+            predicted = [network_logits.argmax(1).numpy() for network_logits in logits]
         seconds = (time.perf_counter() - start) / len(level)
-        for run, is_unchanged in zip(level, unchanged, strict=True):
-            results.append(_make_result(run, is_unchanged, seconds, rankings, weights, smoothness))
-            own, scored = decode_network_pair_seed(run.seed)
-            if masks is not None and own == scored:
+        for run, classes in zip(level, predicted, strict=True):
+            results.append(_make_result(run, classes == targets, seconds, rankings, weights, smoothness))
+            own_number, scored_number = decode_network_pair_seed(run.seed)
+            if masks is not None and own_number == scored_number:
                 annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
     return ScoredRuns(results, annotations=annotations)
 
@@ -292,22 +292,6 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
 def _load_explained_network_for_scoring(explained: ReferenceModel, checksum: str) -> NormalisedNetwork:
     """Load an explained network to the device; each process loads a network once per checksum."""
     return NormalisedNetwork(make_inference_copy(explained.load_trained()).to(choose_device()), explained.norm)
-
-
-def _predict_test_classes(
-    work: JobContext,
-    runs: Sequence[Run],
-    rankings: Rankings | None,
-    masks: NDArray[np.uint8] | None,
-    networks: Mapping[ReferenceModel, NormalisedNetwork],
-) -> NDArray[np.int64]:
-    """Return the classes that the networks of several runs at one level predict for test images, int64 (runs, n)."""
-    scored = [work.find_scored_network(run) for run in runs]
-    if runs[0].cell.estimator == CLEAN:  # predictions on untouched images are stored
-        return np.stack([network.store.load_predictions(Split.TEST).targets for network in scored])
-    inputs, models = make_test_inputs(work.images, runs[0], rankings, masks), [networks[network] for network in scored]
-    logits = predict_logits_of_networks(models, inputs, choose_scoring_batch_size(work.images.record.size))
-    return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 
 def hash_masks(masks: NDArray[np.uint8]) -> str:

@@ -207,7 +207,7 @@ def test_machine_errors_are_retried_and_fail_after_three_tries(fresh, store):
     assert store.list_leases() == []
 
 
-def test_interrupted_job_is_retried_only_after_other_workers_leave(fresh, store, sleeps):
+def test_interrupted_job_is_retried_only_after_other_workers_leave(fresh, store, sleeps, monkeypatch):
     """A broken machine is idle most often and would otherwise retry the job repeatedly."""
     work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.of_this_process(), []
@@ -216,5 +216,8 @@ def test_interrupted_job_is_retried_only_after_other_workers_leave(fresh, store,
         lambda: looks.append(engine.done.count(bad.key)),
         lambda: len(looks) == 3 and store.release_all_leases(other),
     ]
+    claim, claimed = store.claim_leases, []
+    monkeypatch.setattr(store, "claim_leases", lambda new, *rest: claimed.append(len(new)) or claim(new, *rest))
     assert list_failures(run_missing(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)
+    assert min(claimed) > 0, "no transaction if all ready steps are left to others"
