@@ -13,13 +13,13 @@ import yaml
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import format_bytes, format_duration
-from roarbench.execution.forecast import SMALL, make_plan
-from roarbench.execution.workload import count_work
+from roarbench.execution.forecast import make_plan
+from roarbench.execution.workload import SMALL, count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.results import ResultsStore
 from tests.helpers.processes import ROOT
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import list_result_keys, make_result, make_run
 
 FOLDER = ROOT / "examples/cluster"
 PAGE = (ROOT / "docs/cluster.md").read_text()
@@ -101,7 +101,7 @@ def test_board_role_can_read_but_not_write(postgres_url, board_url, require):
     role = ["-v", "database=postgres", "-v", "owner=postgres", "-v", "ON_ERROR_STOP=1", "-f", FOLDER / "board.sql"]
     assert run_checker(require("psql", "apt-get install postgresql"), postgres_url, *role) == ""
     with ResultsStore.open(board_url, read_only=True) as board, ResultsStore.open(postgres_url) as store:
-        assert board.list_result_keys() == store.list_result_keys() != []
+        assert list_result_keys(board) == list_result_keys(store) != []
     with psycopg.connect(board_url, autocommit=True) as connection:
         assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
         connection.execute("SET default_transaction_read_only = off")  # any role may: only grants hold

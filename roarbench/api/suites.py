@@ -200,7 +200,7 @@ class Suite:
     def make_request(self, plan: SuiteSpec, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
         from roarbench.execution.run_suite import Request
-        from roarbench.execution.worker_counts import choose_worker_count
+        from roarbench.execution.workload import choose_worker_count
 
         return Request(plan, self.settings, choose_worker_count(workers, plan.dataset_record.size))
 

@@ -150,7 +150,7 @@ def _warn_of_missing_compiler(engine: EngineOptions, part: SuiteSpec) -> None:
 def _choose_workers(engine: EngineOptions, work: WorkOptions, image_side: int) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
     from roarbench.execution.run_suite import start_local_workers
-    from roarbench.execution.worker_counts import choose_worker_count
+    from roarbench.execution.workload import choose_worker_count
 
     if engine.engine == "local":
         return choose_worker_count(work.workers, image_side), start_local_workers
@@ -180,8 +180,7 @@ def plan(
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import make_plan
     from roarbench.execution.rate_measurement import measure_rates_of_this_machine
-    from roarbench.execution.worker_counts import choose_default_worker_count
-    from roarbench.execution.workload import count_missing_work
+    from roarbench.execution.workload import choose_default_worker_count, count_missing_work
     from roarbench.store.workspace import Workspace
 
     workers = work.workers or choose_default_worker_count(part.dataset_record.size)

@@ -157,7 +157,7 @@ def reproduce(
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
-    from roarbench.execution.worker_counts import choose_worker_count
+    from roarbench.execution.workload import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
 
     settings = Settings(store, db, None, str(data or ""), reference, trust_network)
@@ -182,7 +182,7 @@ def export_(
         table = "`roarbench table --format csv` prints a table for a spreadsheet"
         raise CallerError(f"{seen}; write {file.stem or 'results'}.parquet ({table})")
     with open_store_for_reading(store, db) as results:
-        if not results.list_result_keys():
+        if not results.list_datasets_and_networks():
             raise CallerError(
                 f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
             )
@@ -207,7 +207,7 @@ def import_(
     unchecked = [] if Path(source).is_dir() else files
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         if Path(source).is_dir():
-            from roarbench.execution.published_networks import copy_published_networks
+            from roarbench.execution.row_publication import copy_published_networks
             from roarbench.store.workspace import Workspace
 
             if copied := copy_published_networks(Path(source), Workspace(store)):
@@ -292,14 +292,13 @@ def submit(
     Rows of a small version (--max-images) cannot be submitted.
     """
     from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.execution.row_publication import add_published_file, plan_pull_request
+    from roarbench.execution.row_publication import add_published_file, plan_pull_request, publish_networks
 
     with open_store_for_reading(store, db) as results_store:
         prepared = plan_pull_request(results_store, suite, row, folder, about)
         for warning in prepared.warnings:
             err.print(f"warning: {warning}", soft_wrap=True)
         if write:
-            from roarbench.execution.published_networks import publish_networks
             from roarbench.store.rankings import RankingsStore
             from roarbench.store.workspace import Workspace
 

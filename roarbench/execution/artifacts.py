@@ -71,7 +71,8 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
         return [Artifact(key, name, first.get_stored_network(key).read_checksum(), key)]
     if step.kind == "tune":
         common, spec = others
-        rankings, name = _read_ranking_checksum(first, spec), f"network ({step.job.name}) of {first.suite.title}"
+        rankings = _make_ranking_artifact(first, spec).checksum
+        name = f"network ({step.job.name}) of {first.suite.title}"
         checksum = first.get_stored_network(hash_fine_tuned_network(common.key, rankings)).read_checksum()
         return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
     return [_make_ranking_artifact(first, others[0])] if step.kind == "seal" else []
@@ -90,8 +91,5 @@ def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
 
 
 def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
-    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _read_ranking_checksum(work, spec))
-
-
-def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
-    return work.rankings.open(spec).checksum if work.rankings.has_finished(spec) else ""
+    checksum = work.rankings.open(spec).checksum if work.rankings.has_finished(spec) else ""
+    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", checksum)

@@ -15,6 +15,7 @@ from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.execution.workload import (
     EXPLAIN,
     SHARD,
+    SMALL,
     TRAIN,
     WorkCounts,
     choose_cpu_explanation_batch_size,
@@ -36,7 +37,6 @@ _IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of
 JOB_OVERHEAD = 0.02
 _RATES_WITHOUT_WORK = ("train", "predict", "explain")  # rates that are 0 if a suite has no such work
 _ASSUMED = ("decode", "filling", "overhead")  # kinds of work whose rates are assumed even if others are measured
-SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
 
 
 @dataclass(frozen=True)

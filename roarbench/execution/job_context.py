@@ -2,11 +2,13 @@
 
 import operator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
 
 from roarbench.common.enums import Split, Unit
+from roarbench.common.errors import StoreError
 from roarbench.compute.networks import SmallResNet, set_batch_norm_scales_to_one
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.datasets.open_decoded import ImageData
@@ -18,6 +20,7 @@ from roarbench.plan.cells_and_runs import CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.planned_runs import list_ranked_splits, make_common_network_spec, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
+from roarbench.store.published_networks import read_network_file
 from roarbench.store.ranking_files import RankingSpec, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
@@ -130,6 +133,20 @@ class ReferenceModel:
 
     def build_untrained_network(self, seed: int) -> nn.Module:
         return build_suite_network(self.work.suite, torch.Generator().manual_seed(seed), self.number)
+
+    def install_published_weights(self, path: Path) -> bool:
+        """Store the weights in a published network's file, or return False if another process has stored weights."""
+        weights = {name: torch.from_numpy(array) for name, array in read_network_file(path).weights.items()}
+        model = self.build_untrained_network(self.reference.seed)
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError:
+            raise StoreError(f"{path} does not fit {self.work.suite.title}; delete the file") from None
+        with self.store.lock():
+            if self.store.has_weights():
+                return False
+            self.store.save_published(model)
+        return True
 
     def load_trained(self) -> nn.Module:
         """Return the network with its weights, in eval mode."""

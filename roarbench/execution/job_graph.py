@@ -6,7 +6,7 @@ runs use the cores while explained networks are trained.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from math import prod
@@ -117,14 +117,21 @@ def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | No
         for network in work.explained
     }
     rank_steps = list(_make_rank_steps(work, missing, references))
-    seal_steps = list(_make_seal_steps(work, missing, rank_steps))
+    ranges: dict[RankingSpec, list[str]] = {spec: [] for spec in missing}
+    for step in rank_steps:
+        for spec in step.job.arguments[1]:
+            ranges[spec].append(step.job.name)
+    seal_steps = list[Step]()
+    for spec, names in ranges.items():
+        job, is_sealed = Job(name_seal_step(work, spec), join_ranked_ranges, (work, spec)), work.rankings.has_finished
+        seal_steps.append(Step("seal", job, tuple(names), (_hash_strings("seal", spec.key),), partial(is_sealed, spec)))
     scored = [run for run in runs if run.cell.retrain is ScoredNetwork.COMMON]
     network_steps = {step.job.name: step for run in scored for step in _make_network_steps(work, run, missing)}.values()
     # complete the curves of all estimators with one seed before the next seed
     runs = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
     run_steps = list(_make_run_steps(work, runs, missing, references))
-    names = {name for step in (*rank_steps, *run_steps) for name in step.needs}
-    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in names]
+    needs = {name for step in (*rank_steps, *run_steps) for name in step.needs}
+    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in needs]
     return JobGraph(specs, [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps])
 
 
@@ -178,20 +185,24 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
             # one lease per batch of images, because machines group batches into jobs differently
             batches, names = range(start, stop, IMAGES_PER_PASS), list_lock_names(todo)
             keys = tuple(_hash_strings("rank", todo[0].data, name, split, first) for name in names for first in batches)
-            is_made = partial(_is_range_ranked, work, todo, split, start, stop)
+            is_made = partial(work.rankings.have_part_or_all, todo, split, start, stop)
             own_group = group if todo[0].estimator_record.has_own_passes else ""
             yield Step("rank", job, needs, keys, is_made, group=own_group)
-
-
-def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
-    return all(work.rankings.has_part_or_all(spec, split, start, stop) for spec in specs)
 
 
 def _list_unranked_shards(
     work: JobContext, specs: list[RankingSpec]
 ) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images, each with the rankings that lack it; other machines may have ranked other ranges."""
-    size = _compute_shard_size(specs)
+    size = SHARD  # images per job; fewer on a CPU, in whole batches, if the rankings need many passes
+    if choose_device().type != "cuda":
+        by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)  # rankings of one network share passes
+        for spec in specs:
+            by_reference[spec.reference].append(spec)
+        features = prod(specs[0].shape)
+        groups = ((spec.estimator_record for spec in group) for group in by_reference.values())
+        passes = max(1, sum(count_passes(group, features).forward for group in groups))
+        size = min(SHARD, IMAGES_PER_PASS * max(1, int(_EXPLAINED_FEATURES // (passes * features * IMAGES_PER_PASS))))
     for split in Split:
         n = len(work.images[split].labels)
         ranked = {spec: work.rankings.list_merged_part_ranges(spec, split) for spec in specs if split in spec.splits}
@@ -204,31 +215,6 @@ def _list_unranked_shards(
             starts = list(batches)
             if missing:
                 yield missing, split, starts[0], ends[starts[-1]]
-
-
-def _compute_shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images per job, in whole batches: `SHARD`, or fewer on a CPU if the rankings need many passes."""
-    if choose_device().type == "cuda":
-        return SHARD
-    by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)  # rankings of one network share passes
-    for spec in specs:
-        by_reference[spec.reference].append(spec)
-    features = prod(specs[0].shape)
-    groups = ((spec.estimator_record for spec in group) for group in by_reference.values())
-    passes = sum(count_passes(group, features).forward for group in groups)
-    batches = int(_EXPLAINED_FEATURES // (max(1, passes) * features * IMAGES_PER_PASS))
-    return min(SHARD, max(1, batches) * IMAGES_PER_PASS)
-
-
-def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_steps: list[Step]) -> Iterator[Step]:
-    needs: dict[RankingSpec, list[str]] = {spec: [] for spec in missing}
-    for step in rank_steps:
-        for spec in step.job.arguments[1]:
-            needs[spec].append(step.job.name)
-    for spec, names in needs.items():
-        job = Job(name_seal_step(work, spec), join_ranked_ranges, (work, spec))
-        keys = (_hash_strings("seal", spec.key),)
-        yield Step("seal", job, tuple(names), keys, partial(work.rankings.has_finished, spec))
 
 
 def name_seal_step(work: JobContext, spec: RankingSpec) -> str:

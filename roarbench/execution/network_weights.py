@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,8 +95,9 @@ def load_given_weights(
         path = _fetch_torchvision_file(_find_torchvision_file_name(name, version))
     else:
         path = Path(weights)
-    weight_file, own = read_weights(path), model.state_dict()
-    state = _strip_name_prefixes(weight_file.state, own.keys())
+    own = model.state_dict()
+    named, metadata = read_weights(path)
+    state = _strip_name_prefixes(named, own.keys())
     for name in state.keys() & own.keys() if keeps_other_head else ():
         shape, own_shape = state[name].shape, own[name].shape
         if shape != own_shape and shape[1:] == own_shape[1:]:
@@ -105,10 +106,9 @@ def load_given_weights(
     model.load_state_dict(state, strict=False)  # old files lack batch norm's counters
     if weights.startswith(TORCHVISION) or make_weights_title(str(path)).startswith(TORCHVISION):
         return _IMAGENET
-    moments = weight_file.normalised
-    if not moments:
+    if metadata.keys().isdisjoint(_NORMALISATION_KEYS):
         return None
-    mean, std, top = map(moments.get, _NORMALISATION_KEYS)
+    mean, std, top = map(metadata.get, _NORMALISATION_KEYS)
     return Normalisation(*parse_mean_and_std(mean, std, top, channels, str(path)))
 
 
@@ -198,15 +198,12 @@ def _explain_misfit(loaded: Tensor, expected: Tensor) -> str:
     return "" if loaded.to(expected.dtype).isfinite().all() else "contains NaN or infinity"
 
 
-class WeightFile(NamedTuple):
-    """Contents of a file of weights."""
+def read_weights(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+    """Return the state dict, on the CPU, and the other entries of a file of weights, without running any code in it.
 
-    state: dict[str, Tensor]  # on the CPU
-    normalised: dict[str, Any]  # `mean`, `std` and `range`, if the file has them
-
-
-def read_weights(path: Path) -> WeightFile:
-    """Read a file of weights without running any code in it; raise CallerError if the file has no weights."""
+    Raises:
+        CallerError: The file has no weights.
+    """
     if path.is_dir():
         raise CallerError(f"{path} is a folder; name a file of weights in it")
     if path.suffix == ".json":  # perhaps the index of a network that is stored in several files
@@ -240,7 +237,7 @@ def is_weight_not_counter(name: str) -> bool:
     return not name.endswith(_COUNTERS)
 
 
-def _read_safetensors(path: Path) -> WeightFile:
+def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
@@ -249,17 +246,17 @@ def _read_safetensors(path: Path) -> WeightFile:
     for key in set(_NORMALISATION_KEYS) & set(metadata):
         with suppress(ValueError):  # the code that uses the values reports invalid JSON
             metadata[key] = json.loads(metadata[key])
-    return WeightFile(state, _select_normalisation(metadata))
+    return state, metadata
 
 
-def _read_torch_checkpoint(path: Path) -> WeightFile:
+def _read_torch_checkpoint(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     harmless = torch.serialization.safe_globals(_HARMLESS)
     # given a path, torch would choose the format by the file name
     with warnings.catch_warnings(), harmless, path.open("rb") as file:
         warnings.simplefilter("ignore")  # torch warns about pickles and programs, but errors cover these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state_dict(loaded):  # in a plain state dict `mean` is a buffer of the network
-        return WeightFile(loaded, {})
+        return loaded, {}
     states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
     if not states and isinstance(loaded, dict) and loaded.get("state_dict") == {}:
         states = {"state_dict": {}}  # of a network without weights
@@ -274,13 +271,9 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     if different:
         seen = f"{path} contains different weights under {list_quoted((key, *different))}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
-    return WeightFile(state, _select_normalisation(loaded))
+    return state, loaded
 
 
 def _is_state_dict(value: Any) -> bool:
     is_filled_dict = isinstance(value, dict) and bool(value)
     return is_filled_dict and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
-
-
-def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: metadata[key] for key in _NORMALISATION_KEYS if key in metadata}

@@ -261,10 +261,12 @@ def rank_shard(
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, str] = {}
+        if not todo:
+            return failed
         size = choose_map_batch_size(work.suite, len(todo))
-        if todo and todo[0].estimator_record.submitted:  # a larger batch, as its sandbox takes seconds to start
+        if todo[0].estimator_record.submitted:  # a larger batch, as its sandbox takes seconds to start
             size = count_images_per_sandbox(todo[0].shape)
-        for first in range(start, stop, size) if todo else ():
+        for first in range(start, stop, size):
             remaining = [spec for spec in todo if spec not in failed]
             ranked, reasons = rank_batch(work, remaining, split, first, min(first + size, stop))
             failed |= reasons

@@ -17,7 +17,6 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.compare_repeated_run import Reproduction
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
-from roarbench.execution.published_networks import install_network_file, list_network_folders
 from roarbench.execution.run_suite import Request, do_runs
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
 from roarbench.plan.plan_entry import PlanEntry, add_rows, make_plan_entry, plan_single_run
@@ -34,7 +33,7 @@ from roarbench.plan.settings import Settings
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.store.annotations_and_scores import find_plan_entry
-from roarbench.store.published_networks import find_network_file, read_network_file
+from roarbench.store.published_networks import find_imported_or_packaged_network, read_network_file
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
@@ -143,11 +142,11 @@ def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, s
         is_explained = explained.reference.key == run.reference
         recorded = {stored.weights} if is_explained else store.read_explained_weights(explained.reference.key)
         own = replace(explained, work=replace(work, workspace=workspace))
-        path = find_network_file(list_network_folders(workspace), explained.reference)
+        path = find_imported_or_packaged_network(workspace, explained.reference)
         if own.store.read_checksum() in recorded - {""}:
             explained.store.save_published(own.load_trained())
         elif path and read_network_file(path).checksum in recorded:
-            install_network_file(explained, path)
+            explained.install_published_weights(path)
         else:
             continue
         yield explained.store.read_checksum()

@@ -1,8 +1,10 @@
-"""Prepare and write the file of published rows, and say why a row would have no rank."""
+"""Prepare and write the file of published rows, say why a row would have no rank, and copy published networks."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -12,6 +14,7 @@ from roarbench.analysis.result_checks import describe_rows_without_rank
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import CallerError, Hint
+from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
@@ -22,7 +25,10 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.published_folder import INDEX, add_file_to_index, read_checked_folder
+from roarbench.store.published_networks import FOLDER, MAX_BYTES, find_network_file
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
+from roarbench.store.run_result import RunResult
+from roarbench.store.workspace import Workspace
 
 
 class PreparedPublication(NamedTuple):
@@ -136,3 +142,33 @@ def _describe_missing_runs(results: SuiteResults, row: str) -> Iterator[str]:
             if missing := [point for point in needed if point not in results.results]:
                 counts = f"{len(missing):,} of {format_count(len(needed), 'run')}"
                 yield f"{row} has no rank ({protocol.name} {block.unit}): {counts} of {title} missing{remedy}"
+
+
+def copy_published_networks(folder: Path, workspace: Workspace) -> int:
+    """Copy the networks of a checked folder of published results to a store; return the number of networks."""
+    paths = sorted((folder / FOLDER).glob("*.safetensors"))
+    for path in paths:
+        with convert_write_errors(workspace.published):
+            workspace.published.mkdir(parents=True, exist_ok=True)
+            write_atomically(workspace.published / path.name, partial(shutil.copyfile, path))
+    return len(paths)
+
+
+def publish_networks(results: Iterable[RunResult], workspace: Workspace, folder: Path) -> list[Path]:
+    """Write the explained networks of these results to a folder of published results, unless it has them.
+
+    Networks with given weights, and large ones, are left out. A store that lacks a network's folder leaves it out, too.
+    """
+    from roarbench.store.networks import StoredNetwork, write_network_file  # imports torch, which takes seconds
+
+    by_key = {result.run.reference: result for result in results if result.run.reference and not result.run.given}
+    written = []
+    for key, result in by_key.items():
+        for path in workspace.references.glob(f"*-{key[:16]}"):
+            stored = StoredNetwork(workspace.references, key, path.name)
+            reference, weights = stored.read_reference(), stored.load_weights()
+            is_small = sum(tensor.nbytes for tensor in weights.values()) < MAX_BYTES // 2
+            is_published = find_network_file([folder / FOLDER], reference) is not None
+            if not is_published and stored.read_checksum() == result.weights and is_small:
+                written.append(write_network_file(folder / FOLDER, reference, weights))
+    return written

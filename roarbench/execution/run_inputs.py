@@ -67,7 +67,7 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
     cell = run.cell
     if cell.estimator == CLEAN:
         return make_untouched_inputs(images, split)
-    if cell.redraws_masks:
+    if cell.estimator_of_stored_ranking is None:  # `random-redrawn` draws other masks in each epoch
         if cell.fill != "mean":
             changing = f"{cell.estimator} changes its masks in every epoch"
             raise CallerError(f"fill '{cell.fill}' is computed once per image, but {changing}; use fill 'mean'")

@@ -19,7 +19,7 @@ from roarbench.common.enums import MATCHED_IMAGE, Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.local_workers import LocalEngine
-from roarbench.common.text import wrap_lines
+from roarbench.common.text import format_count, wrap_lines
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
@@ -33,12 +33,10 @@ from roarbench.execution.job_graph import JobGraph, build_job_graph, count_work_
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
-from roarbench.execution.published_networks import install_published_networks
 from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_steps
-from roarbench.execution.worker_counts import MOST_PER_CORE
-from roarbench.execution.workload import WorkCounts, count_missing_work, count_work
+from roarbench.execution.workload import MOST_PER_CORE, WorkCounts, count_missing_work, count_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     PlannedRun,
@@ -54,6 +52,7 @@ from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.artifact_checksums import Checksums
+from roarbench.store.published_networks import find_imported_or_packaged_network, read_network_file
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import RunResult, count_cores
 from roarbench.store.user_files import read_image_sources, read_sources_of_decoded_images, store_image_sources
@@ -89,12 +88,6 @@ class Request:
             return tuple(network.weights for network in self.suite.networks)
         published = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
         return self.settings.weights or tuple(published)
-
-    @property
-    def starting_weights(self) -> tuple[str, ...]:
-        """Return the published weights from which the suite's training runs start."""
-        recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
-        return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
 
 
 class FinishedSuite(NamedTuple):
@@ -167,7 +160,9 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
-    refuse_unloadable_weights(request.suite, request.weights, request.starting_weights)
+    recipes = (request.suite.recipe_record, find_recipe(request.suite.reference_recipe))
+    starting = dict.fromkeys(recipe.start for recipe in recipes if recipe.start)
+    refuse_unloadable_weights(request.suite, request.weights, starting)
     store.refuse_sqlite_on_two_machines()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     start, record, settings = time.monotonic(), request.suite.dataset_record, request.settings
@@ -245,6 +240,25 @@ def check_and_count_missing_work(
     artifacts, recorded = list(list_needed_artifacts(work, todo, graph)), list(read_recorded_checksums(work, results))
     Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
     return graph, missing_work
+
+
+def install_published_networks(work: JobContext, store: ResultsStore, console: Console) -> None:
+    """Copy the published weights of a suite's explained networks to the store, unless it has networks of its own.
+
+    A published row explains certain weights. Another processor trains other weights from the same seed, so a row that
+    explains those has no rank among the published rows.
+    """
+    installed = 0
+    for explained in work.explained if needs_explained_network(work.suite) else ():
+        path = find_imported_or_packaged_network(work.workspace, explained.reference)
+        if path is None or explained.store.has_weights():
+            continue
+        # results for weights that were trained here need these weights again
+        if store.read_explained_weights(explained.reference.key) <= {read_network_file(path).checksum}:
+            installed += explained.install_published_weights(path)
+    if installed:
+        networks = format_count(installed, "published network")
+        console.print(f"{work.suite.title}: explains {networks}, not trained here", soft_wrap=True)
 
 
 def do_steps_on_workers(

@@ -55,11 +55,6 @@ class StepQueue:
         count = min(limit, len(self._ready))
         return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
-    def requeue_steps_of_other_processes(self) -> None:
-        """Queue the steps of other processes again, because these processes may have finished or died."""
-        while self.in_other_processes:
-            self.enqueue(self.in_other_processes.pop())
-
     def enqueue(self, name: str) -> None:
         """Queue a step; steps that were interrupted come after other steps of the same priority."""
         tries, step = len(self.interruptions[name]), self.steps[name]
@@ -175,14 +170,9 @@ def run_steps(
                     work.get_checkpoint(run.key).remove()
                 yield event
         finally:  # if this process continues, its leases would block other commands
-
-            def release() -> None:
-                with store.ignore_errors_without_waiting():
-                    store.release_all_leases(owner)
-
-            thread = threading.Thread(target=release, name="release leases", daemon=True)
+            thread = threading.Thread(target=store.release_all_leases, args=(owner,), name="releasing", daemon=True)
             thread.start()
-            thread.join(_RELEASE_SECONDS)  # if the database does not answer, the leases expire
+            thread.join(_RELEASE_SECONDS)
 
 
 class _Runner:
@@ -205,8 +195,8 @@ class _Runner:
         next_check = 0.0  # time of the next check of other commands' steps, by `time.monotonic`
         while self._queue.active:
             is_checking = self._engine.idle > 0 and time.monotonic() >= next_check
-            if is_checking:
-                self._queue.requeue_steps_of_other_processes()
+            while is_checking and self._queue.in_other_processes:  # the processes may have finished or died
+                self._queue.enqueue(self._queue.in_other_processes.pop())
             yield from self._start_ready_steps()
             if is_checking and self._queue.in_other_processes:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)

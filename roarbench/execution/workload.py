@@ -1,4 +1,4 @@
-"""Count the work that runs need and the missing work of a suite, without timing and without opening data."""
+"""Count the work that runs need, the missing work of a suite, and its workers, without timing and opening data."""
 
 import operator
 from collections import defaultdict
@@ -9,7 +9,9 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import ScoredNetwork, Split, Unit
+from roarbench.common.errors import CallerError
 from roarbench.compute import training_batches
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.builtin_network_table import MODELS
@@ -21,7 +23,6 @@ from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
-from roarbench.execution.published_networks import list_network_folders
 from roarbench.plan.cells_and_runs import CLEAN, Cell, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
     PlannedCommonNetwork,
@@ -39,9 +40,10 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.recipes import count_fine_tuning_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.published_networks import find_network_file
+from roarbench.store.published_networks import find_imported_or_packaged_network
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
+from roarbench.store.run_result import count_cores
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.run_in_sandbox import count_sandboxes
 
@@ -53,6 +55,12 @@ _PER_WEIGHT = 3  # numbers in memory per weight: the weight, its gradient, its m
 _PREPARED_BYTES = 2 * (1 + 2 / SHIFT) ** 2
 SHARD = 512  # maximum images of a ranking job; on a GPU, small images pass through a network together
 _MAX_MASK_BYTES = 8e9  # maximum bytes of masks that a worker keeps in memory; larger masks go to a file
+# maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
+MOST_PER_CORE = 4
+# default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
+# each worker is assumed to need about 0.5 GB of the GPU
+_PER_GPU = 8
+SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
 _NO_INPUTS = SharedInputs()
 TRAIN, EXPLAIN = 3, 2  # cost of a training step, and of a forward and backward pass to the image, in forward passes
 
@@ -207,7 +215,7 @@ def find_existing_shared_inputs(
     def is_trained(number: int) -> bool:
         reference = make_reference_spec(suite, data, number)
         is_stored = StoredReference(workspace.references, reference).has_weights()
-        return is_stored or find_network_file(list_network_folders(workspace), reference) is not None
+        return is_stored or find_imported_or_packaged_network(workspace, reference) is not None
 
     def has_network(common: PlannedCommonNetwork, *ranked_by: str) -> bool:
         key = make_common_network_spec(suite, data, *common).key
@@ -295,3 +303,22 @@ def _split_off_submissions_by_network(
     by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
+
+
+def choose_default_worker_count(image_side: int | None = None) -> int:
+    """Return the default number of workers: one per core, or with GPUs one per GPU and several for small images."""
+    gpus = len(list_gpu_ids())
+    if not gpus:
+        return count_cores()
+    per_gpu = _PER_GPU if image_side and image_side <= SMALL else 1
+    return gpus * max(1, min(per_gpu, count_cores() // gpus))
+
+
+def choose_worker_count(requested: int | None, image_side: int | None = None) -> int:
+    """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
+    if requested is None:
+        return choose_default_worker_count(image_side)
+    most = MOST_PER_CORE * count_cores()
+    if not 1 <= requested <= most:
+        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {MOST_PER_CORE} per core")
+    return requested

@@ -50,11 +50,6 @@ class Cell:
         """Return the estimator of the stored ranking that removes features; None if there is no stored ranking."""
         return None if self.estimator == CLEAN else find_estimator_with_ranking(self.estimator)
 
-    @property
-    def redraws_masks(self) -> bool:
-        """Return whether each epoch draws other masks (`random-redrawn`), so that no ranking is stored."""
-        return self.estimator != CLEAN and self.estimator_of_stored_ranking is None
-
 
 @dataclass(frozen=True)
 class Run:

@@ -192,8 +192,13 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_preprocessing_of_published_weights(section, channels)
-    size = section.read_integer("size", 8, _MAX_SIZE)
-    record = _read_normalisation(section, make_user_dataset_record("", channels, size))
+    record = make_user_dataset_record("", channels, section.read_integer("size", 8, _MAX_SIZE))
+    if "mean" in section or "std" in section:
+        largest = section.read_number("range", 1, 255) if "range" in section else None
+        mean, std = section.read_numbers("mean"), section.read_numbers("std")
+        with section.add_location_to_errors():
+            mean, std = parse_mean_and_std(mean, std, largest, channels, "it")
+        record = replace(record, mean=mean, std=std)
     if "resize" not in section:
         if "interpolation" in section:
             raise section.make_error("has interpolation without resize; write resize = N (short side in pixels)")
@@ -225,16 +230,6 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
     )
 
 
-def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    if "mean" not in section and "std" not in section:
-        return record
-    largest = section.read_number("range", 1, 255) if "range" in section else None
-    mean, std = section.read_numbers("mean"), section.read_numbers("std")
-    with section.add_location_to_errors():
-        mean, std = parse_mean_and_std(mean, std, largest, record.channels, "it")
-    return replace(record, mean=mean, std=std)
-
-
 def read_published_preprocessing(name: str) -> PreprocessingRecord:
     """Return the preprocessing of published weights of torchvision or timm.
 
@@ -264,18 +259,13 @@ def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
         raise CallerError(
             f"timm:{network} has no preprocessing; write size, resize, interpolation, mean and std instead"
         )
-    if config.crop_mode != "center":
-        raise CallerError(_describe_other_crop(network, config))
     channels, _, size = config.input_size
+    resize = math.floor(size / config.crop_pct)
+    if config.crop_mode != "center":  # square photographs need neither squashing nor a border
+        ways = {"squash": "scales both sides to one length", "border": "pads the short side"}
+        seen = f"timm:{network} crops by {config.crop_mode}: it {ways.get(config.crop_mode, 'does not cut the centre')}"
+        keys = f'size = {size}, resize = {resize}, interpolation = "{config.interpolation}"'
+        keys += f", mean = {list(config.mean)}, std = {list(config.std)}"
+        raise CallerError(f"{seen}, and roarbench cuts the centre; make photographs square, and write {keys}")
     moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
-    return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)
-
-
-def _describe_other_crop(network: str, config: Any) -> str:
-    """Return what to write for a network whose images are squashed or get a border; squares need neither."""
-    ways = {"squash": "scales both sides to one length", "border": "pads the short side"}
-    seen = f"timm:{network} crops by {config.crop_mode}: it {ways.get(config.crop_mode, 'does not cut the centre')}"
-    size = config.input_size[1]
-    numbers = (f"{key} = {list(moments)}" for key, moments in (("mean", config.mean), ("std", config.std)))
-    keys = f'size = {size}, resize = {math.floor(size / config.crop_pct)}, interpolation = "{config.interpolation}"'
-    return f"{seen}, and roarbench cuts the centre; make photographs square, and write {keys}, {', '.join(numbers)}"
+    return PreprocessingRecord(resize, size, config.interpolation, *moments)

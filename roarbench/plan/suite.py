@@ -275,7 +275,16 @@ class SuiteSpec:
         """Return the reason why an estimator does not apply to the images or network; empty if no reason is known."""
         if EstimatorId.parse(estimator).explains_next_network and self.references < 2:
             return "its maps explain the next reference, but the suite has only one reference; write references = 2"
-        return self.left_out.get(estimator) or _explain_inapplicable(find_estimator(estimator), self.dataset_record)
+        if why := self.left_out.get(estimator):
+            return why
+        row, record, features = find_estimator(estimator), self.dataset_record, prod(self.dataset_record.shape)
+        if record.tabular and row.uses_neighbouring_features:
+            return NO_NEIGHBOURS
+        if record.test_only and row.uses_prediction:
+            return "it is fitted to training images, but the suite has none"
+        if row.most_features and features > row.most_features:
+            return f"it supports at most {row.most_features} features, but an image here has {features:,}"
+        return ""
 
     @property
     def recipe_record(self) -> Recipe:
@@ -286,17 +295,6 @@ class SuiteSpec:
 def list_applicable_controls(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that apply to a data set; for tables, only Random applies."""
     return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbouring_features))
-
-
-def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
-    if record.tabular and estimator.uses_neighbouring_features:
-        return NO_NEIGHBOURS
-    if record.test_only and estimator.uses_prediction:
-        return "it is fitted to training images, but the suite has none"
-    features = prod(record.shape)
-    if estimator.most_features and features > estimator.most_features:
-        return f"it supports at most {estimator.most_features} features, but an image here has {features:,}"
-    return ""
 
 
 def list_controls_to_beat(channels: int, tabular: bool = False) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Change a suite: select a part, add estimators, and set the fill, the unit and the explained networks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roarbench.common.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
@@ -129,26 +129,21 @@ def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = []
     for block in suite.blocks:
-        rows = dict.fromkeys((*block.estimators, *_list_added_ids_and_twins(block, names, suite)))
+        rows = dict.fromkeys(block.estimators)
+        twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
+        for name in names:
+            estimator = find_estimator(name)
+            default_id = str(estimator.parsed_id.without_parameters)
+            if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
+                belongs = "random" in block.estimators or block.protocol is MASK_ONLY
+                kinds = [row.twin for row in twins if not estimator.control]
+            else:
+                belongs = default_id in block.estimators
+                kinds = [row.twin for row in twins if row.id_without_last_twin == default_id]
+            rows |= dict.fromkeys((*[name] * belongs, *(make_twin_id(name, kind) for kind in kinds)))
         blocks.append(replace(block, estimators=tuple(rows)))
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
-
-
-def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
-    """Yield the ids of added estimators, and of their twins, that belong to one block of the suite."""
-    twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
-    for name in names:
-        estimator = find_estimator(name)
-        default_id = str(estimator.parsed_id.without_parameters)
-        if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
-            belongs = "random" in block.estimators or block.protocol is MASK_ONLY
-            kinds = [row.twin for row in twins if not estimator.control]
-        else:
-            belongs = default_id in block.estimators
-            kinds = [row.twin for row in twins if row.id_without_last_twin == default_id]
-        yield from (name,) if belongs else ()
-        yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
 def parse_estimators_option(suite: SuiteSpec, estimators: Sequence[str] | None) -> list[str] | None:

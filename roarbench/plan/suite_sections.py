@@ -55,7 +55,13 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _BLOCK_SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
-    _refuse_missing_random(top, blocks)
+    # tables compare the other estimators with Random, except under mask-only
+    compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
+    with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
+    for block in compared:
+        if (block.protocol, block.unit, block.fill) not in with_random:
+            seen = f"{block.protocol.name} lacks random, with which its rows are compared"
+            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
     return blocks
 
 
@@ -94,16 +100,6 @@ def _read_block(
                 block = Block(protocol, estimators, levels, seeds, unit, fill)
                 refuse_impossible_cells(block, dataset.tabular)
                 yield block
-
-
-def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
-    """Refuse protocols without Random, except mask-only, because tables compare the other estimators with Random."""
-    compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
-    with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
-    for block in compared:
-        if (block.protocol, block.unit, block.fill) not in with_random:
-            seen = f"{block.protocol.name} lacks random, with which its rows are compared"
-            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:
@@ -172,21 +168,18 @@ def _read_network_name_and_source(name: str, base: Path, subject: str) -> tuple[
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
     if match := _NETWORK_FILE.fullmatch(name):
-        return _read_network_file(base / match["file"], match["function"])
+        path = base / match["file"]
+        with convert_read_errors(path, "write FILE.py:FUNCTION", CallerError):
+            content = path.read_bytes()
+            source = content.decode()
+        if len(content) > _MAX_FILE_BYTES:
+            limit = f"a file that defines a network may have at most {_MAX_FILE_BYTES:,}"
+            raise CallerError(f"{path} has {len(content):,} bytes; {limit}")
+        stem, digits = re.sub(r"\W+", "-", path.stem), hashlib.sha256(content).hexdigest()[:HASH_DIGITS]
+        return f"{stem}.{match['function']}@{digits}", source
     if ":" in name or name.endswith(".py"):
         raise CallerError(f"{subject} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
     raise UnknownName("network", name, sorted(MODELS))
-
-
-def _read_network_file(path: Path, function: str) -> tuple[str, str]:
-    with convert_read_errors(path, "write FILE.py:FUNCTION", CallerError):
-        content = path.read_bytes()
-        source = content.decode()
-    if len(content) > _MAX_FILE_BYTES:
-        limit = f"a file that defines a network may have at most {_MAX_FILE_BYTES:,}"
-        raise CallerError(f"{path} has {len(content):,} bytes; {limit}")
-    stem = re.sub(r"\W+", "-", path.stem)
-    return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}", source
 
 
 def read_published_weights_titles(top: TomlTable) -> tuple[str, ...]:
@@ -222,8 +215,7 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
         if used.augmentation is not Augmentation.NONE or used.sides != (1.0,):
             seen = f"{used.title} moves or shrinks images, but a table has no images"
             raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
-    _refuse_unsuitable_network_count(top, blocks, references)
-    _refuse_training_protocols(top, blocks, dataset)
+    _refuse_impossible_protocols(top, dataset, blocks, references)
     own_dataset = dataset if dataset.own or dataset.name not in DATASETS else None
     own = CustomSuite(blocks, references, own_dataset, source, ",".join(given))
     return SuiteSpec(
@@ -252,7 +244,9 @@ def _read_recipe_from_start(section: TomlTable, default: Recipe | None, start: s
         return change_recipe(table, values | section.take_unread_values() | ({"start": start} if start else {}))
 
 
-def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
+def _refuse_impossible_protocols(
+    top: TomlTable, dataset: DatasetRecord, blocks: tuple[Block, ...], references: int
+) -> None:
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_all_network_pairs]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= MAX_COMPARED_NETWORKS:
         setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
@@ -262,9 +256,6 @@ def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], 
     if trained and max(trained) < references and not sibling_protocols:
         seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
         raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
-
-
-def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
     training_protocol = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     alternative = "or protocols that train no network, such as"
     if training_protocol and "networks" in top:

@@ -211,7 +211,15 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     if own_dataset is None:
         find_dataset(dataset)
     model_sources = [(values["model"], source), *((network.model, network.source) for network in networks)]
-    _check_values(values, model_sources, blocks)
+    for title in (values["recipe"], values["reference_recipe"]):
+        find_recipe(title)
+    for model, text in model_sources:
+        if text and model.rpartition("@")[2] != sha256(text.encode()).hexdigest()[:HASH_DIGITS]:
+            raise ValueError(f"the network's name {model} does not end in the hash of the network's file")
+    if not 1 <= values["references"] <= MAX_SEEDS:
+        raise ValueError(f"references is {values['references']}, expected 1 to {MAX_SEEDS}")
+    if (count := sum(len(block.estimators) * len(block.levels) * block.seeds for block in blocks)) > _MAX_RUNS:
+        raise ValueError(f"the suite has {count:,} runs, expected at most {_MAX_RUNS:,}")
     unversioned = SuiteSpec(
         name=values["name"],
         version="",
@@ -232,20 +240,6 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite
-
-
-def _check_values(
-    values: Mapping[str, Any], model_sources: Iterable[tuple[str, str]], blocks: tuple[Block, ...]
-) -> None:
-    for title in (values["recipe"], values["reference_recipe"]):
-        find_recipe(title)
-    for model, source in model_sources:
-        if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:HASH_DIGITS]:
-            raise ValueError(f"the network's name {model} does not end in the hash of the network's file")
-    if not 1 <= values["references"] <= MAX_SEEDS:
-        raise ValueError(f"references is {values['references']}, expected 1 to {MAX_SEEDS}")
-    if (count := sum(len(block.estimators) * len(block.levels) * block.seeds for block in blocks)) > _MAX_RUNS:
-        raise ValueError(f"the suite has {count:,} runs, expected at most {_MAX_RUNS:,}")
 
 
 def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:

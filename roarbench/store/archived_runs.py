@@ -93,11 +93,12 @@ def find_keys_even_if_archived(database: Database, prefix: str) -> list[str]:
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
     """Archive the results and failures of these runs; raise CallerError if a process is working on one of them."""
-    shared = {
-        "reason": fit_on_one_line(reason, MAX_REASON_LENGTH),
-        "who": _name_user_and_host(),
-        "code_version": read_code_version(),
-    }
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # the system has no name for the user id
+        user = "unknown"
+    shared = {"reason": fit_on_one_line(reason, MAX_REASON_LENGTH), "code_version": read_code_version()}
+    shared["who"] = f"{user} on {socket.gethostname()}"
     with database.begin_exclusive_write() as connection:
         if busy := {lease.key for lease in read_leases_of_living_owners(connection)} & set(keys):
             seen = f"{len(busy)} of these runs are in progress"
@@ -134,11 +135,3 @@ def _convert_to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _name_user_and_host() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # the system has no name for the user id
-        user = "unknown"
-    return f"{user} on {socket.gethostname()}"

@@ -89,7 +89,13 @@ class Checksums:
                     connection.execute(update(checksums).where(checksums.c.key == row.key).values(values))
                 else:
                     self._refuse_different_checksum(row, artifact, own)
-            self._compare_inputs_with_folder(connection, recorded)
+            # own results must record the checksum of an input that is in the folder now
+            imported = find_stored_keys(connection, imports, {each.run_key for each in recorded})
+            of_own_runs = [each for each in recorded if each.run_key not in imported]
+            confirmed = {(each.name, each.checksum) for each in of_own_runs}
+            for each in of_own_runs:
+                if each.current_checksum and (each.name, each.current_checksum) not in confirmed:
+                    self._raise_wrong_folder(f"has a different {each.name} than the one of the run {each.run_key}")
 
         if by_key:
             self.database.run_write(work)
@@ -104,15 +110,6 @@ class Checksums:
             return
         seen = f"has a different {artifact.name} than the one made in {row.place}"
         self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.name} made in {row.place}")
-
-    def _compare_inputs_with_folder(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
-        """Raise StoreError if own results record checksums of an input, and none equals the current checksum."""
-        imported = find_stored_keys(connection, imports, {recorded.run_key for recorded in inputs})
-        own = [recorded for recorded in inputs if recorded.run_key not in imported]
-        confirmed = {(recorded.name, recorded.checksum) for recorded in own}
-        for recorded in own:
-            if recorded.current_checksum and (recorded.name, recorded.current_checksum) not in confirmed:
-                self._raise_wrong_folder(f"has a different {recorded.name} than the one of the run {recorded.run_key}")
 
     def _raise_wrong_folder(self, problem: str) -> NoReturn:
         copying = "copy its references, rankings and networks to this folder"

@@ -46,9 +46,8 @@ class Database:
         self.report: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None  # identity of the open SQLite file
         self._engine = engine
-        self._reading_engine = engine.execution_options(access="reading")
-        self._writing_engine = engine.execution_options(access="writing")
-        self._exclusive_engine = engine.execution_options(access="exclusive")
+        accesses = ("reading", "writing", "exclusive")  # `_begin_transaction` explains them
+        self._engines = {access: engine.execution_options(access=access) for access in accesses}
 
     def run_write(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a write transaction, which may overlap other write transactions on PostgreSQL.
@@ -56,12 +55,12 @@ class Database:
         The call is repeated while the server is unreachable, so `work` must be idempotent.
         """
         with self._raise_afterwards_if_file_removed():
-            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._writing_engine, work))
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._engines["writing"], work))
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._report_damaged_rows():
-            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._reading_engine, work))
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._engines["reading"], work))
 
     @contextmanager
     def _open_transaction(self, engine: Engine) -> Iterator[Connection]:
@@ -96,13 +95,13 @@ class Database:
     @contextmanager
     def begin_exclusive_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
-        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._exclusive_engine) as connection:
+        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._engines["exclusive"]) as connection:
             yield connection
 
     @contextmanager
     def begin_read(self) -> Iterator[Connection]:
         """Open a read transaction, which never blocks write transactions."""
-        with self._report_damaged_rows(), self._open_transaction(self._reading_engine) as connection:
+        with self._report_damaged_rows(), self._open_transaction(self._engines["reading"]) as connection:
             yield connection
 
     @contextmanager
@@ -158,19 +157,7 @@ def _read_device_and_inode(path: str) -> tuple[int, int]:
 
 
 _SQLITE_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
-_BEGIN = {  # from database and access (`Database`) to the statement that begins a transaction; psycopg begins by itself
-    ("sqlite", "reading"): "BEGIN",
-    ("sqlite", "writing"): "BEGIN IMMEDIATE",
-    ("sqlite", "exclusive"): "BEGIN IMMEDIATE",
-    # settings of one transaction, not of the connection: as a connection's `options` they would replace the user's
-    # (a URL's, PGOPTIONS or a service file's, such as the schema), and a pool of connections would keep or refuse them
-    ("postgresql", "reading"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true)",
-    ("postgresql", "writing"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true)",
-    ("postgresql", "exclusive"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), "
-    "pg_advisory_xact_lock(19081806)",
-}
 _SHARED_JSON = 2000  # maximum characters of a JSON text that is kept to be reused
-_READ_ONLY = ", set_config('transaction_read_only', 'on', true)"
 
 
 def open_database(url: str, read_only: bool) -> Database:
@@ -227,10 +214,25 @@ def _parse_url(url: str) -> URL:
 
 
 def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
+    """Return the engine of an SQLite file; create a missing file unless `read_only`, and refuse other files."""
+    start = b""
     try:
-        _check_or_create_sqlite_file(path, read_only)
+        if blocked := next((parent for parent in path.parents if parent.is_file()), None):
+            expected = "--store names a folder, --db sqlite:///FILE a database"
+            raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
+        if not read_only:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.touch()  # `_connect_to_sqlite` never creates a file
+        if path.exists():
+            with path.open("rb") as file:
+                start = file.read(len(_SQLITE_MAGIC))
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
+    if read_only and not start:
+        raise EmptyStore(f"no results store at {path}")
+    if start not in (b"", _SQLITE_MAGIC):
+        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
     # `_connect_to_sqlite` decides for each read whether the file can change, so reads share no connections
     pool = NullPool if read_only else QueuePool
     return create_engine(
@@ -245,25 +247,6 @@ def _parse_json(text: str) -> object:
     """Parse a JSON column; texts that many rows share, such as versions of libraries, are parsed once."""
     value = _parse_shared_json(text) if len(text) <= _SHARED_JSON else json.loads(text)
     return value.copy() if isinstance(value, (dict, list)) else value
-
-
-def _check_or_create_sqlite_file(path: Path, read_only: bool) -> None:
-    """Refuse a missing file if `read_only`, otherwise create it; refuse a file that is not an SQLite database."""
-    if blocked := next((parent for parent in path.parents if parent.is_file()), None):
-        expected = "--store names a folder, --db sqlite:///FILE a database"
-        raise StoreError(f"results store {path}: {blocked} is a file; {expected}")
-    if not read_only:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch()  # `_connect_to_sqlite` never creates a file
-    start = b""
-    if path.exists():
-        with path.open("rb") as file:
-            start = file.read(len(_SQLITE_MAGIC))
-    if read_only and not start:
-        raise EmptyStore(f"no results store at {path}")
-    if start not in (b"", _SQLITE_MAGIC):
-        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
 
 
 def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -295,9 +278,16 @@ def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
 
 
 def _begin_transaction(read_only: bool, connection: Connection) -> None:
-    access, database = connection.get_execution_options()["access"], connection.dialect.name
-    if statement := _BEGIN.get((database, access)):
-        connection.exec_driver_sql(statement + (_READ_ONLY if read_only and database == "postgresql" else ""))
+    access = connection.get_execution_options()["access"]  # `Database` sets it
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN" if access == "reading" else "BEGIN IMMEDIATE")
+        return
+    # psycopg has begun the transaction. Its settings are not the connection's: as a connection's `options` they would
+    # replace the user's (a URL's, PGOPTIONS or a service file's, such as the schema), and a pool of connections would
+    # keep or refuse them
+    settings = f"SELECT set_config('lock_timeout', '{PATIENCE}s', true)"
+    lock = ", pg_advisory_xact_lock(19081806)" if access == "exclusive" else ""
+    connection.exec_driver_sql(settings + lock + ", set_config('transaction_read_only', 'on', true)" * read_only)
 
 
 def _read_version(connection: Connection, where: str) -> str:

@@ -117,7 +117,13 @@ class ExportedFile:
                 seen = f"has format {file_format}, but this version reads format {_FORMAT}"
             raise StoreError(f"{path} {seen}; export the results again with this version")
         self._check_footer()
-        self._read_notes(metadata)
+        try:
+            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
+            self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
+            self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
+            self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
+        except _CONTENT_ERRORS as error:
+            raise self._make_content_error(": its notes cannot be read", error) from None
 
     def _check_footer(self) -> None:
         footer = self._file.metadata
@@ -133,15 +139,6 @@ class ExportedFile:
         if unexpected:
             seen = f"{self._path} is packed with {min(unexpected)}, which exports never use"
             raise StoreError(f"{seen}; export the results again")
-
-    def _read_notes(self, metadata: Mapping[bytes, bytes]) -> None:
-        try:
-            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
-            self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
-            self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
-            self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
-        except _CONTENT_ERRORS as error:
-            raise self._make_content_error(": its notes cannot be read", error) from None
 
     def read_results(self) -> Iterator[RunResult]:
         """Yield the results of the rows.
@@ -295,10 +292,9 @@ class Conflict(NamedTuple):
     @property
     def differences(self) -> list[str]:
         """Name what differs: predictions, or, with equal predictions, what they were computed from."""
-        both = (
-            (name, getattr(self.stored, column), getattr(self.imported, column)) for column, name in _COMPARED.items()
-        )
-        return [name for name, own, other in both if own != other and own and other]  # an empty checksum is unknown
+        values = ((getattr(self.stored, column), getattr(self.imported, column)) for column in _COMPARED)
+        both = zip(_COMPARED.values(), values, strict=True)
+        return [name for name, (own, other) in both if own != other and own and other]  # an empty checksum is unknown
 
     @property
     def differing_images(self) -> int:

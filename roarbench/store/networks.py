@@ -195,7 +195,10 @@ class CheckpointFile:
         except OSError as error:
             raise StoreError(f"cannot read {self._path}: {error.strerror or error}; delete it and run again") from error
         try:
-            state = _parse_checkpoint(content)
+            with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
+                if broken := parts.testzip():
+                    raise ValueError(f"{broken} is damaged")
+            state = dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
         except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
@@ -221,11 +224,3 @@ class CheckpointFile:
         self._path.unlink(missing_ok=True)
         for partial in self._path.parent.glob(f"{self._path.stem}.*partial"):
             partial.unlink(missing_ok=True)
-
-
-def _parse_checkpoint(content: bytes) -> dict[str, Any]:
-    """Read a checkpoint; raise an exception, of any type, if it is damaged, even in a single bit."""
-    with ZipFile(io.BytesIO(content)) as parts:  # torch.load does not verify the zip checksums of tensors
-        if broken := parts.testzip():
-            raise ValueError(f"{broken} is damaged")
-    return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))

@@ -75,12 +75,7 @@ def read_checked_folder(folder: Path) -> ResultsByFile:
             raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
         if data.setdefault(file.versioned_suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
-    _check_networks(folder, results_by_file)
-    return results_by_file
-
-
-def _check_networks(folder: Path, results_by_file: ResultsByFile) -> None:
-    """Raise StoreError unless every published network is explained by rows, which explain no other weights."""
+    # rows explain every published network, and no other weights of it
     checksums = {
         (network := read_network_file(path)).reference.key: (path.name, network.checksum)
         for path in sorted((folder / FOLDER).glob("*.safetensors"))
@@ -91,10 +86,11 @@ def _check_networks(folder: Path, results_by_file: ResultsByFile) -> None:
     for (key, weights), file in explained.items():
         name, checksum = checksums.get(key, ("", weights))
         if weights != checksum:
-            seen = f"{file.path} has rows for other weights than those of {FOLDER}/{name}, so they have no rank"
-            raise StoreError(f"{seen}; compute the rows again in a new --store, which takes the published networks")
+            wrong = f"{file.path} has rows for other weights than those of {FOLDER}/{name}, so they have no rank"
+            raise StoreError(f"{wrong}; compute the rows again in a new --store, which takes the published networks")
     if unused := sorted(name for key, (name, _) in checksums.items() if key not in {key for key, _ in explained}):
         raise StoreError(f"{FOLDER}/{unused[0]} is explained by no row; delete the file")
+    return results_by_file
 
 
 def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile:
@@ -178,15 +174,11 @@ def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
 
 def list_newest_versions(files: Iterable[PublishedFile]) -> list[str]:
     """Return `NAME@VERSION` of the newest published version of every suite, by name."""
-    newest: dict[str, str] = {}
-    for title in sorted({file.versioned_suite for file in files}, key=_read_version):
-        newest[title.partition("@")[0]] = title
+    titles = {file.versioned_suite for file in files}
+    # the version of a suite from a user's file is a hash, so no version of it is newest
+    by_version = sorted(titles, key=lambda title: int(title.rpartition("@")[2], 16))
+    newest = {title.partition("@")[0]: title for title in by_version}
     return [newest[name] for name in sorted(newest)]
-
-
-def _read_version(title: str) -> int:
-    """Return the version of `NAME@VERSION`; that of a suite from a user's file is a hash, so no version is newest."""
-    return int(title.rpartition("@")[2], 16)
 
 
 def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:

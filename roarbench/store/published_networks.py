@@ -20,6 +20,8 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.common.text import fit_on_one_line
 from roarbench.plan.cells_and_runs import ReferenceSpec
+from roarbench.plan.suites import RESULTS
+from roarbench.store.workspace import Workspace
 
 FOLDER = "networks"  # subfolder of a folder of published results
 NETWORK_PATH = rf"{FOLDER}/[a-z0-9-]{{1,100}}-[0-9a-f]{{16}}\.safetensors"
@@ -45,6 +47,11 @@ def find_network_file(folders: Iterable[Path], reference: ReferenceSpec) -> Path
     """Return the file of a network in the first of these folders that has one; None if no folder has one."""
     paths = (folder / name_network_file(reference) for folder in folders)
     return next((path for path in paths if path.is_file()), None)
+
+
+def find_imported_or_packaged_network(workspace: Workspace, reference: ReferenceSpec) -> Path | None:
+    """Return the file of a published network that was imported or comes with the package; None if there is none."""
+    return find_network_file([workspace.published, *([RESULTS / FOLDER] if RESULTS else [])], reference)
 
 
 def make_network_metadata(reference: ReferenceSpec) -> dict[str, str]:

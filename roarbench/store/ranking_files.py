@@ -1,24 +1,22 @@
-"""Define the identity of rankings, and read and write their files: Arrow files, parts of such files, and manifests.
+"""Define the identity of rankings, and read and write their files: Arrow files and manifests.
 
 An Arrow file has one row per image: a column of type fixed-size binary holds the image's bit-planes one after the
 other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hugging Face `datasets` can read the file.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.common.enums import MapNumerics, Order, Split, Unit
+from roarbench.common.enums import MapNumerics, Split, Unit
 from roarbench.common.errors import Hint, StoreError
 from roarbench.common.identity import Keyed, hash_value, make_json_record
-from roarbench.compute.ranking import TIE_RULE, TIE_SEED, Layout, find_removed_bits
+from roarbench.compute.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.planned_runs import list_splits_ranked_by, list_stored_levels, make_reference_spec
@@ -91,7 +89,6 @@ _COLUMN = "planes"
 FORMAT = 1  # increases when older versions of roarbench cannot read the files
 MANIFEST = "manifest.json"
 _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
-_IMAGES_PER_COMPARISON = 512
 
 
 class MapProvenance(NamedTuple):
@@ -114,51 +111,6 @@ class MapProvenance(NamedTuple):
 def is_within_one_range(done: Iterable[range], start: int, stop: int) -> bool:
     """Return whether one of the ranges contains all numbers from `start` to `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
-
-
-class PartFile(NamedTuple):
-    """Arrow file with the bit-planes of images `start` to `stop - 1` of a split."""
-
-    start: int
-    stop: int
-    path: Path
-
-
-def list_parts(folder: Path, split: Split) -> list[PartFile]:
-    """List the part files of a split by first image; among files with the same first image, the longest is first."""
-    files = []
-    for path in folder.glob(f"{split}-*-*.arrow"):
-        start, stop = (int(number) for number in path.stem.split("-")[1:])
-        files.append(PartFile(start, stop, path))
-    return sorted(files, key=lambda part: (part.start, -part.stop))
-
-
-def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> list[tuple[PartFile, int]]:
-    """Choose part files that cover images 0 to `count - 1`; return each with the number of its first image to use.
-
-    Part files overlap if commands divided the images differently. The planes of an image do not depend on the division.
-    """
-    chosen, done = [], 0
-    for part in list_parts(folder, split):
-        if part.start <= done < part.stop <= count:
-            chosen.append((part, done))
-            done = part.stop
-    if done < count:
-        raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
-    return chosen
-
-
-def find_value_shared_by_parts(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]], key: str) -> str:
-    """Return the value of `weights` or `device` that all parts record; empty if a part records none.
-
-    Raises:
-        StoreError: Parts record different values; maps from different kinds of devices could not be reproduced.
-    """
-    values = {metadata.get(key, "") for metadata in part_metadata}
-    if len(values - {""}) > 1:
-        seen = f"{parts_folder} has maps with different {key} ({' and '.join(sorted(values - {''}))})"
-        raise StoreError(f"{seen}; {write_advice_to_delete(parts_folder)}")
-    return values.pop() if len(values) == 1 else ""
 
 
 def write_advice_to_delete(path: Path) -> str:
@@ -202,19 +154,6 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), metadata)
 
 
-def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
-    """Divide the sum of one number over a manifest's files by the sum of another; return None if not recorded."""
-    if not files or not all(numerator in file for file in files.values()):
-        return None
-    return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
-
-
-def compute_passes_per_image(files: Mapping[str, Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return the counted forward and backward passes per image over a manifest's files; None if not recorded."""
-    forward, backward = (compute_share(files, name, "images") for name in ("forward", "backward"))
-    return None if forward is None or backward is None else (forward, backward)
-
-
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the checksum of the rankings with this manifest, or of earlier rankings that they duplicate.
 
@@ -252,31 +191,3 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error!r}; {write_advice_to_delete(folder)}") from error
     return manifest
-
-
-def find_rankings_with_any_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the identities of finished rankings in the same parent folder that differ at most in splits and levels."""
-    for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
-        # a damaged folder is not a duplicate
-        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
-            record = json.loads(manifest.read_text())
-            splits = tuple(map(Split, record.get("splits", [*Split])))
-            other = replace(spec, splits=splits, levels=tuple(record["levels"]))
-            identity, names = make_spec_record(other), {field.name for field in fields(other)}
-            if all(record.get(name) == identity.get(name) for name in names | identity.keys()):
-                yield other
-
-
-def are_rankings_equal_at_shared_levels(
-    planes: Mapping[Split, Planes], layout: Layout, other_planes: Mapping[Split, Planes], other_layout: Layout
-) -> bool:
-    """Return whether two rankings of the same images remove the same features, in both orders at all shared levels."""
-    levels = {*layout.levels} & {*other_layout.levels}
-    for split in planes.keys() & other_planes.keys():
-        own, their = planes[split], other_planes[split]
-        for start, t, order in product(range(0, len(own), _IMAGES_PER_COMPARISON), levels, Order):
-            rows = slice(start, start + _IMAGES_PER_COMPARISON)
-            removed = find_removed_bits(own[rows], t, order, layout)
-            if not np.array_equal(removed, find_removed_bits(their[rows], t, order, other_layout)):
-                return False
-    return True

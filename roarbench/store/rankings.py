@@ -15,16 +15,16 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from roarbench.common.enums import Split
+from roarbench.common.enums import Order, Split
 from roarbench.common.errors import StoreError
 from roarbench.common.files import (
     compute_sha256,
@@ -36,7 +36,7 @@ from roarbench.common.files import (
     write_atomically,
 )
 from roarbench.common.identity import hash_value
-from roarbench.compute.ranking import Layout
+from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.ranking_files import (
     FORMAT,
@@ -44,16 +44,9 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     Planes,
     RankingSpec,
-    are_rankings_equal_at_shared_levels,
-    choose_parts_and_first_images,
-    compute_passes_per_image,
-    compute_share,
     extract_rankings_checksum,
-    find_rankings_with_any_levels,
-    find_value_shared_by_parts,
     hash_ranking_files,
     is_within_one_range,
-    list_parts,
     load_rankings_checksum,
     make_file_metadata,
     make_spec_record,
@@ -62,6 +55,8 @@ from roarbench.store.ranking_files import (
     write_advice_to_delete,
     write_planes,
 )
+
+_IMAGES_PER_COMPARISON = 512
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class RankingsStore:
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
                 manifest = json.loads(path.read_text())
                 for kind, denominator in ((AnnotationKind.STABILITY, "copies"), (AnnotationKind.TIES, "images")):
-                    if (share := compute_share(manifest["files"], kind, denominator)) is not None:
+                    if (share := _compute_share(manifest["files"], kind, denominator)) is not None:
                         annotations[f"{kind} {extract_rankings_checksum(manifest)}"] = share
         return annotations
 
@@ -131,14 +126,14 @@ class RankingsStore:
         refresh_folder_listings(*self._list_folders_down_to_parts(spec))
         return self.has_finished(spec) or is_within_one_range(self.list_merged_part_ranges(spec, split), start, stop)
 
-    def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether these rankings are finished or have exactly this part; reads no folder listing."""
-        return self._make_part_path(spec, split, start, stop).exists() or self.has_finished(spec)
+    def have_part_or_all(self, specs: Iterable[RankingSpec], split: Split, start: int, stop: int) -> bool:
+        """Return whether all these rankings are finished or have exactly this part; reads no folder listing."""
+        return all(self._make_part_path(each, split, start, stop).exists() or self.has_finished(each) for each in specs)
 
     def list_merged_part_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images that have parts, in ascending order; adjacent ranges are merged."""
         done: list[range] = []
-        for part in list_parts(self.get_folder(spec) / "parts", split):
+        for part in _list_parts(self.get_folder(spec) / "parts", split):
             if done and part.start <= done[-1].stop:
                 done[-1] = range(done[-1].start, max(done[-1].stop, part.stop))
             else:
@@ -167,7 +162,7 @@ class RankingsStore:
         """Raise StoreError if the first part found is from another kind of device."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
-        find_value_shared_by_parts(parts, [*descriptions, {"device": device}], "device")
+        _find_value_shared_by_parts(parts, [*descriptions, {"device": device}], "device")
 
     def join_parts_and_finish(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Finish rankings: join the parts into one file per split, and write the manifest.
@@ -184,11 +179,11 @@ class RankingsStore:
         with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
             if not self.has_finished(spec):
                 parts.mkdir(exist_ok=True)
-                chosen = (choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
+                chosen = (_choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
                 used = [part.path for covering in chosen for part, _ in covering]
                 descriptions = [read_planes(path).metadata for path in used]
-                weights = find_value_shared_by_parts(parts, descriptions, "weights")
-                find_value_shared_by_parts(parts, descriptions, "device")
+                weights = _find_value_shared_by_parts(parts, descriptions, "weights")
+                _find_value_shared_by_parts(parts, descriptions, "device")
                 join = partial(self._join_parts_into_split_file, spec)
                 files = {str(split): join(split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
@@ -214,15 +209,17 @@ class RankingsStore:
         times = [file["seconds"] for file in files.values()]
         seconds = sum(times) if all(times) else None
         weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
-        prediction_stability = compute_share(files, "kept", "copies")
-        ties, passes = compute_share(files, "ties", "images"), compute_passes_per_image(files)
+        prediction_stability = _compute_share(files, "kept", "copies")
+        ties = _compute_share(files, "ties", "images")
+        forward, backward = (_compute_share(files, name, "images") for name in ("forward", "backward"))
+        passes = None if forward is None or backward is None else (forward, backward)
         return Rankings(
             folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability, ties, passes
         )
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
-        specs = find_rankings_with_any_levels(self.get_folder(spec), spec)
+        specs = self._find_specs_with_any_levels(spec)
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
     def find_recorded_checksum(self, spec: RankingSpec, checksum: str) -> str:
@@ -247,13 +244,24 @@ class RankingsStore:
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of finished rankings with other levels that remove the same features; empty if none."""
         planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
-        for sibling in find_rankings_with_any_levels(self.get_folder(spec), spec):
+        for sibling in self._find_specs_with_any_levels(spec):
             with suppress(StoreError):  # damage of other rankings does not concern these rankings
                 other = self.open(sibling)
-                rankings = planes, spec.layout, other.splits, other.layout
-                if other.weights == weights and are_rankings_equal_at_shared_levels(*rankings):
+                if other.weights == weights and _are_equal_at_shared_levels(planes, spec.layout, other):
                     return other.checksum
         return ""
+
+    def _find_specs_with_any_levels(self, spec: RankingSpec) -> Iterator[RankingSpec]:
+        """Yield the identities of finished rankings that differ from these at most in splits and levels."""
+        for manifest in sorted(self.get_folder(spec).parent.glob(f"*/{MANIFEST}")):
+            # a damaged folder is not a duplicate
+            with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
+                record = json.loads(manifest.read_text())
+                splits = tuple(map(Split, record.get("splits", [*Split])))
+                other = replace(spec, splits=splits, levels=tuple(record["levels"]))
+                identity, names = make_spec_record(other), {field.name for field in fields(other)}
+                if all(record.get(name) == identity.get(name) for name in names | identity.keys()):
+                    yield other
 
     def _list_folders_down_to_parts(self, spec: RankingSpec) -> tuple[Path, ...]:
         folder = self.get_folder(spec)
@@ -270,7 +278,7 @@ class RankingsStore:
         passes, images = list[tuple[float, float] | None](), 0  # of the chosen parts, which may overlap
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
-            for part, first in choose_parts_and_first_images(parts, split, count):
+            for part, first in _choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
                 times.append(part_metadata.pop("seconds"))
                 part_metadata.pop("weights")
@@ -308,3 +316,68 @@ def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, 
     if metadata != make_file_metadata(spec, split) or planes.shape != shape:
         raise StoreError(f"{path} does not match its manifest; {write_advice_to_delete(path.parent)}")
     return planes
+
+
+class _PartFile(NamedTuple):
+    """Arrow file with the bit-planes of images `start` to `stop - 1` of a split."""
+
+    start: int
+    stop: int
+    path: Path
+
+
+def _list_parts(folder: Path, split: Split) -> list[_PartFile]:
+    """List the part files of a split by first image; among files with the same first image, the longest is first."""
+    files = []
+    for path in folder.glob(f"{split}-*-*.arrow"):
+        start, stop = (int(number) for number in path.stem.split("-")[1:])
+        files.append(_PartFile(start, stop, path))
+    return sorted(files, key=lambda part: (part.start, -part.stop))
+
+
+def _choose_parts_and_first_images(folder: Path, split: Split, count: int) -> list[tuple[_PartFile, int]]:
+    """Choose part files that cover images 0 to `count - 1`; return each with the number of its first image to use.
+
+    Part files overlap if commands divided the images differently. The planes of an image do not depend on the division.
+    """
+    chosen, done = [], 0
+    for part in _list_parts(folder, split):
+        if part.start <= done < part.stop <= count:
+            chosen.append((part, done))
+            done = part.stop
+    if done < count:
+        raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
+    return chosen
+
+
+def _find_value_shared_by_parts(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]], key: str) -> str:
+    """Return the value of `weights` or `device` that all parts record; empty if a part records none.
+
+    Raises:
+        StoreError: Parts record different values; maps from different kinds of devices could not be reproduced.
+    """
+    values = {metadata.get(key, "") for metadata in part_metadata}
+    if len(values - {""}) > 1:
+        seen = f"{parts_folder} has maps with different {key} ({' and '.join(sorted(values - {''}))})"
+        raise StoreError(f"{seen}; {write_advice_to_delete(parts_folder)}")
+    return values.pop() if len(values) == 1 else ""
+
+
+def _compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
+    """Divide the sum of one number over a manifest's files by the sum of another; return None if not recorded."""
+    if not files or not all(numerator in file for file in files.values()):
+        return None
+    return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
+
+
+def _are_equal_at_shared_levels(planes: Mapping[Split, Planes], layout: Layout, other: Rankings) -> bool:
+    """Return whether two rankings of the same images remove the same features, in both orders at all shared levels."""
+    for split in planes.keys() & other.splits.keys():
+        own, their = planes[split], other.splits[split]
+        levels = {*layout.levels} & {*other.layout.levels}
+        for start, t, order in product(range(0, len(own), _IMAGES_PER_COMPARISON), levels, Order):
+            rows = slice(start, start + _IMAGES_PER_COMPARISON)
+            removed = find_removed_bits(own[rows], t, order, layout)
+            if not np.array_equal(removed, find_removed_bits(their[rows], t, order, other.layout)):
+                return False
+    return True

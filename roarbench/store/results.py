@@ -5,8 +5,8 @@ image, so that every table and every statistical test can be computed from the s
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
@@ -114,16 +114,6 @@ class ResultsStore:
         """Wait whenever the server is unreachable from now on, and pass messages about the outage to `report`."""
         self.database.patience, self.database.report = _OUTAGE_PATIENCE, report
 
-    @contextmanager
-    def ignore_errors_without_waiting(self) -> Iterator[None]:
-        """Ignore database errors in the block, and do not wait for an unreachable server, because the process ends."""
-        patience, self.database.patience = self.database.patience, 0.0
-        try:
-            with suppress(StoreError):
-                yield
-        finally:
-            self.database.patience = patience
-
     def __enter__(self) -> Self:
         return self
 
@@ -174,11 +164,6 @@ class ResultsStore:
                 return True
             count *= 10
         return False
-
-    def list_result_keys(self) -> list[str]:
-        """Return the keys of all results."""
-        with self.database.begin_read() as connection:
-            return list(connection.scalars(select(results.c.key).order_by(results.c.key)))
 
     def list_keys_with_rankings(self, rankings: str) -> list[str]:
         """Return the keys of results whose rankings have this checksum."""
@@ -235,11 +220,8 @@ class ResultsStore:
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
         statement = select(results.c.dataset, results.c.model).distinct()
-
-        def read(connection: Connection) -> set[tuple[str, str]]:
-            return {(row.dataset, row.model) for row in connection.execute(statement)}
-
-        return self.database.run_read(read)
+        rows = self.database.run_read(lambda connection: connection.execute(statement).all())
+        return {(row.dataset, row.model) for row in rows}
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
         """Return a string that changes with every new result on a data set and network, and with other records."""
@@ -265,8 +247,14 @@ class ResultsStore:
         self.database.run_write(lambda connection: delete_leases(connection, keys, owner))
 
     def release_all_leases(self, owner: Owner) -> None:
-        """Delete all leases of an owner that ends."""
-        self.database.run_write(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
+        """Delete all leases of an owner that ends; without an answer of the database, do not wait, as they expire."""
+        patience, self.database.patience = self.database.patience, 0.0
+        all_leases = delete(leases).where(leases.c.owner == owner.id)
+        try:
+            with suppress(StoreError):
+                self.database.run_write(lambda connection: connection.execute(all_leases))
+        finally:
+            self.database.patience = patience
 
     def list_leases(self) -> list[Lease]:
         """Return the leases of living owners, oldest first."""

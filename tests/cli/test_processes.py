@@ -25,6 +25,7 @@ from tests.helpers.processes import (
     rows,
     wait_until,
 )
+from tests.helpers.store_rows import list_result_keys
 
 pytestmark = pytest.mark.process
 
@@ -102,7 +103,7 @@ def test_run_survives_database_restarts_without_storing_password(own_server, who
     assert [path for path in files if b"hush" in path.read_bytes()] == []
     with ResultsStore.open(url, read_only=True) as store, store.database.begin_read() as connection:
         assert store.list_leases() == []
-        assert store.failures.find_stop_reasons(store.list_result_keys()) == {}
+        assert store.failures.find_stop_reasons(list_result_keys(store)) == {}
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         for table in connection.exec_driver_sql(tables).scalars().all():
             assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table

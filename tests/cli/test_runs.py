@@ -16,6 +16,7 @@ from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, SMALL, read_refusal, record
 from tests.helpers.older_suites import OLDER
 from tests.helpers.processes import read_results
+from tests.helpers.store_rows import list_result_keys
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def read_table_rows(call, store):
 def record_failed_run(store, reason="died of it"):
     """Record that a run of a submission failed; return its key."""
     with ResultsStore.open(make_default_url(store)) as results:
-        row = next(iter(results.read_results(results.list_result_keys()).values()))
+        row = next(iter(results.read_results(list_result_keys(results)).values()))
         suite = add_estimators_with_twins(SUITES["planted"], [MINE])
         points = (point for point in list_planned_runs(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
@@ -147,7 +148,7 @@ def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
     suite = add_estimators_with_twins(OLDER["quick@1"], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
-        told = call("reproduce", store.list_result_keys()[0], "--store", tmp_path)
+        told = call("reproduce", list_result_keys(store)[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err

@@ -18,7 +18,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution import ranking_jobs, worker_counts
+from roarbench.execution import ranking_jobs, workload
 from roarbench.execution import run_inputs as inputs
 from roarbench.store.run_result import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -33,12 +33,12 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert worker_counts.choose_default_worker_count() == count_cores()
-    monkeypatch.setattr(worker_counts, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert worker_counts.choose_default_worker_count() == 3
+    assert workload.choose_default_worker_count() == count_cores()
+    monkeypatch.setattr(workload, "list_gpu_ids", lambda: ("0", "1", "2"))
+    assert workload.choose_default_worker_count() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(worker_counts, "count_cores", lambda count=count: count)
-        assert worker_counts.choose_default_worker_count(side) == workers, "up to 8 per GPU, one per core"
+        monkeypatch.setattr(workload, "count_cores", lambda count=count: count)
+        assert workload.choose_default_worker_count(side) == workers, "up to 8 per GPU, one per core"
 
 
 def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):

@@ -23,6 +23,7 @@ from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import ReproductionOutcome, ResultsStore
 from roarbench.store.schema import remarks, reproductions
 from roarbench.store.workspace import Workspace
+from tests.helpers.store_rows import list_result_keys
 from tests.helpers.tiny_suite import SUITE, InlineEngine
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_reproduce_repeats_networks_and_rankings_of_the_run(
     for suite in known:
         monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], Settings(workspace.root, limit=8)), store, console).failed == 0
-    rows = [result.run for result in store.read_results(store.list_result_keys()).values()]
+    rows = [result.run for result in store.read_results(list_result_keys(store)).values()]
     kinds = {(run.cell.estimator, run.cell.retrain): run.key for run in rows}
     keys = [kinds[estimator, retrain] for retrain in retrains]
     with monkeypatch.context() as no_suites:  # what planned a run is stored beside its result
@@ -87,7 +88,7 @@ def test_reproduce_repeats_run_whose_rankings_have_checksum_of_earlier_ones(tmp_
     console = Console(file=StringIO())
     for suite in (earlier, replace(RETRAINED, blocks=(replace(RETRAINED.blocks[0], levels=(0.9, 0.5)),))):
         assert run_suite(Request(suite, Settings(tmp_path, limit=8)), store, console).failed == 0
-    rows = store.read_results(store.list_result_keys()).values()
+    rows = store.read_results(list_result_keys(store)).values()
     named = [row for row in rows if row.run.cell.estimator == "grad"]
     assert len({row.rankings for row in named}) == 1 and len(named) == 4
     (key,) = [row.run.key for row in named if row.run.cell.retrain is ScoredNetwork.IMAGES and row.run.cell.t == 0.9]
@@ -100,7 +101,7 @@ def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, sto
     monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
     console = Console(file=StringIO())
     assert run_suite(Request(SCORED, Settings(tmp_path, limit=8)), store, console).failed == 0
-    rows = store.read_results(store.list_result_keys()).values()
+    rows = store.read_results(list_result_keys(store)).values()
     stored = next(row for row in rows if row.weights and row.rankings and not row.run.cell.retrain.trains)
     again = replace(stored, weights="0" * len(stored.weights), bits=bytes(len(stored.bits)), correct=0)
     monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: again)

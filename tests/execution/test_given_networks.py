@@ -33,6 +33,7 @@ from roarbench.store.results import ReproductionOutcome
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
+from tests.helpers.store_rows import list_result_keys
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed, run_missing
 from tests.helpers.trainings import seeded
 
@@ -120,7 +121,7 @@ def ran(tmp_path, store, monkeypatch):
     def run(suite, files=()):
         request = Request(suite, Settings(workspace.root, limit=8, weights=files))
         assert run_suite(request, store, console).failed == 0
-        rows = store.read_results(store.list_result_keys()).values()
+        rows = store.read_results(list_result_keys(store)).values()
         assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
         return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 

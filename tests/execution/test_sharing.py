@@ -20,7 +20,7 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers.processes import PATIENCE, wait_until
-from tests.helpers.store_rows import lease
+from tests.helpers.store_rows import lease, list_result_keys
 from tests.helpers.tiny_suite import (
     SUITE,
     TEST,
@@ -52,7 +52,7 @@ def test_two_commands_share_every_kind_of_step(fresh, store, tmp_path, monkeypat
     names = [name for engine in engines for name in engine.done]
     assert len(names) == len(set(names)), "no step was done twice"
     assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
-    assert not store.list_leases() and len(store.list_result_keys()) == len(runs)
+    assert not store.list_leases() and len(list_result_keys(store)) == len(runs)
 
 
 def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sleeps):

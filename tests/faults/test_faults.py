@@ -13,7 +13,7 @@ from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers import forked
 from tests.helpers.processes import PATIENCE, list_living_processes, read_outcomes
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import list_result_keys, make_result, make_run
 
 pytestmark = pytest.mark.process
 
@@ -49,7 +49,7 @@ def test_concurrent_processes_create_one_store_and_do_each_run_once(store_url, t
         given = [key for log in logs for key in log.read_text().splitlines()]
         assert len(given) == len(set(given)) == runs
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert len(store.list_result_keys()) == repetitions * runs
+        assert len(list_result_keys(store)) == repetitions * runs
         assert store.list_leases() == []
 
 
@@ -154,4 +154,4 @@ def test_results_survive_kills_at_random_moments(own_server, tmp_path, wanted):
         assert set(commands.acknowledged) <= read_outcomes(url).keys()
         assert collect_outputs(folder, url, place) == calm
         with ResultsStore.open(url, read_only=True) as store:
-            assert (store.list_leases(), store.failures.find_stop_reasons(store.list_result_keys())) == ([], {})
+            assert (store.list_leases(), store.failures.find_stop_reasons(list_result_keys(store))) == ([], {})

@@ -77,8 +77,10 @@ def rows(store: Path) -> int:
 
 
 def read_results(url: str) -> dict[str, RunResult]:
+    from tests.helpers.store_rows import list_result_keys  # imports numpy and SQLAlchemy, which commands may not
+
     with ResultsStore.open(url, read_only=True) as store:
-        return store.read_results(store.list_result_keys())
+        return store.read_results(list_result_keys(store))
 
 
 def read_outcomes(url: str) -> dict[str, tuple[bytes, str]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sqlalchemy import select
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -14,6 +15,7 @@ from roarbench.store.export_and_import import ImportOutcome, export_results, imp
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness, pack_probabilities
+from roarbench.store.schema import results
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
 
@@ -30,6 +32,12 @@ def make_result(run: Run, total: int = 1001) -> RunResult:
         run, int(answers.sum()), total, pack_correctness(answers), 17.25, ORIGIN, pack_probabilities(chances)
     )
     return replace(made, rankings="7a4c", smoothness=1.0 / 3, weights="3e16", loss=0.1 + 0.2)
+
+
+def list_result_keys(store: ResultsStore) -> list[str]:
+    """Return the keys of all results, in order."""
+    with store.database.begin_read() as connection:
+        return list(connection.scalars(select(results.c.key).order_by(results.c.key)))
 
 
 def has_values(point: PlannedRun, **values: object) -> bool:

@@ -59,7 +59,7 @@ from roarbench.store.user_files import (
 )
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.image_files import TEXT, write_suite
-from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
+from tests.helpers.store_rows import ORIGIN, lease, list_result_keys, make_result, make_run, moved
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')
@@ -288,7 +288,7 @@ def test_import_rejects_rows_with_other_image_count_on_same_data(stored, store, 
     store.add_results([own] if stored else [])
     with pytest.raises(StoreError, match="nothing was added"):
         moved(second, store, tmp_path)
-    assert len(store.list_result_keys()) == stored
+    assert len(list_result_keys(store)) == stored
 
 
 def test_reproduction_deviation_ignores_imported_rows(store, second, tmp_path):

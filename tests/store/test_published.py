@@ -32,7 +32,7 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import Origin, ResultsStore, make_default_url, read_origins
 from roarbench.store.schema import imports
 from tests.helpers.processes import ROOT
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import list_result_keys, make_result, make_run
 
 ROWS = ROOT / "results" / "quick-matched" / "3" / "roarbench.parquet"
 NAME = "quick-matched/3/roarbench.parquet"
@@ -241,7 +241,7 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
     import_results(second, published / NAME)
     with pytest.raises(CallerError, match="publish runs of this machine"):
         plan_pull_request(second, *asked)
-    found = second.read_results(second.list_result_keys()).values()
+    found = second.read_results(list_result_keys(second)).values()
     with second.database.begin_exclusive_write() as connection:
         connection.execute(imports.delete())
         rankings = {result.rankings for result in found} - {""}

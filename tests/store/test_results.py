@@ -27,7 +27,7 @@ from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.archived_runs import archive_rows, find_keys_even_if_archived
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
-from tests.helpers.store_rows import ORIGIN, make_result, make_run
+from tests.helpers.store_rows import ORIGIN, list_result_keys, make_result, make_run
 
 
 def test_stored_row_has_expected_columns(tmp_path):
@@ -77,7 +77,7 @@ def test_add_results_never_changes_stored_row_and_stamps_each_addition(store):
     assert store.add_results([first])
     states.append(read_stamp())
     assert not store.add_results([replace(make_result(first.run, total=9), seconds=99.0)])
-    assert store.read_results(store.list_result_keys()) == {first.run.key: first}
+    assert store.read_results(list_result_keys(store)) == {first.run.key: first}
     assert read_stamp() == states[-1]
     store.add_results([second])
     states.append(read_stamp())
@@ -239,7 +239,7 @@ def test_open_read_only_creates_no_store_and_rejects_file_as_folder(tmp_path):
     assert read_contents(tmp_path) == before
     for name in ("absent", "empty"):
         with ResultsStore.open(make_default_url(tmp_path / name)) as store:
-            assert len(store.list_result_keys()) == 0
+            assert len(list_result_keys(store)) == 0
 
 
 def execute_statements(statements):
@@ -307,7 +307,7 @@ def test_store_without_write_permission_opens_read_only():
             for other in (DEFAULT_FILE, "other.sqlite", "new/results.sqlite"):
                 assert "permissions" in open_refused_store(f"sqlite:///{folder}/{other}", read_only=False)
             with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
-                assert store.find_done_keys(store.list_result_keys()) == {make_run().key}
+                assert store.find_done_keys(list_result_keys(store)) == {make_run().key}
         folder.chmod(0)
         with become_ordinary_user():
             assert "permissions" in open_refused_store(f"sqlite:///{path}", read_only=True)
@@ -318,7 +318,7 @@ def test_store_without_write_permission_opens_read_only():
 def test_read_only_store_changes_nothing_and_reports_damaged_page(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
-        assert len(store.list_result_keys()) == 1
+        assert len(list_result_keys(store)) == 1
         with pytest.raises(StoreError):
             store.add_results([make_result(make_run(1))])
         with store.database.begin_read() as connection:
@@ -354,7 +354,7 @@ def test_second_writer_waits_for_first_to_end(filled, monkeypatch):
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has locked it"):
             two.database.run_write(lambda connection: pytest.fail("two change it at once"))
-        assert two.list_result_keys()
+        assert list_result_keys(two)
 
 
 def test_full_disk_keeps_stored_results(filled):
@@ -384,7 +384,7 @@ def test_postgres_store_is_not_created_by_reading_and_checks_permissions(postgre
     assert "roarbench run" in open_refused_store(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
     with ResultsStore.open(postgres_url, read_only=True) as store:
-        assert len(store.list_result_keys()) == 0
+        assert len(list_result_keys(store)) == 0
         with pytest.raises(StoreError, match="permissions"):
             store.add_results([make_result(make_run())])
 
@@ -420,13 +420,13 @@ def test_postgres_keeps_schema_that_the_user_sets(postgres_url, monkeypatch, tmp
     with ResultsStore.open(url) as store:
         store.add_results([make_result(run)])
     with ResultsStore.open(url, read_only=True) as store:
-        assert list(store.list_result_keys()) == [run.key]
+        assert list(list_result_keys(store)) == [run.key]
         with pytest.raises(StoreError, match="read-only"):
             store.add_results([make_result(make_run(seed=1))])
     monkeypatch.delenv("PGOPTIONS", raising=False)
     assert sorted(list_schemas_with_results(postgres_url)) == ["bench", "public"]
     with ResultsStore.open(postgres_url, read_only=True) as store:
-        assert not store.list_result_keys()
+        assert not list_result_keys(store)
 
 
 @pytest.mark.postgres
@@ -434,7 +434,7 @@ def test_postgres_has_no_prepared_statements(postgres_url):
     """PgBouncer may give each transaction another connection, where a prepared statement is missing or taken."""
     with ResultsStore.open(postgres_url) as store:
         for _ in range(10):
-            store.list_result_keys()
+            list_result_keys(store)
         count = "SELECT count(*) FROM pg_prepared_statements"
         assert store.database.run_read(lambda connection: connection.exec_driver_sql(count).scalar()) == 0
 
