@@ -117,21 +117,18 @@ class PassCounter:
             if torch._C._get_tracing_state() is not None or torch.compiler.is_compiling():
                 self._uncountable = True  # nothing counts the calls of code that was made from the network
             elif (work := measure(self._shapes, result, *arguments, **named)) is not None:
-                self._add(result, work)
+                tangent = False  # forward-mode differentiation computes the layer once more
+                if forward_ad._current_level >= 0 and isinstance(result, Tensor):
+                    tangent = forward_ad.unpack_dual(result).tangent is not None  # type: ignore[no-untyped-call]
+                with self._lock:
+                    self._work = self._work._replace(forward=self._work.forward + (1 + tangent) * work.total)
+                if work.per_value and result.grad_fn is not None and result.numel():
+                    self._count_backward(result, work.per_value * result.numel(), work.input_shape)
             return result
 
         # code that is scripted takes the function for torch's own
         torch.jit._builtins._register_builtin(compute, f"aten::{name}")
         return compute
-
-    def _add(self, result: Any, layer: "LayerWork") -> None:
-        tangent = False  # forward-mode differentiation computes the layer once more
-        if forward_ad._current_level >= 0 and isinstance(result, Tensor):
-            tangent = forward_ad.unpack_dual(result).tangent is not None  # type: ignore[no-untyped-call]
-        with self._lock:
-            self._work = self._work._replace(forward=self._work.forward + (1 + tangent) * layer.total)
-        if layer.per_value and result.grad_fn is not None and result.numel():
-            self._count_backward(result, layer.per_value * result.numel(), layer.input_shape)
 
     def _count_backward(self, result: Tensor, total: int, input_shape: torch.Size) -> None:
         """Count `total` multiply-adds whenever the gradient of a layer's input is computed from one of `result`."""

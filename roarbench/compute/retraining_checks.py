@@ -1,6 +1,6 @@
 """Check what a retrained network starts from: values that are drawn anew, and trained, in every run."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -51,10 +51,7 @@ def check_training_start(
     if stuck := [key for key in untrained if key in random]:
         seen = f"no gradient reaches {list_some(stuck)} of {name}, so retraining would leave them random"
         raise CallerError(f"{seen}; remove detach() or torch.no_grad() from its forward, or load their weights")
-    return _describe_fixed_weights(weights, random, {*frozen, *untrained}, name)
-
-
-def _describe_fixed_weights(weights: Mapping[str, Tensor], random: set[str], kept: set[str], name: str) -> list[str]:
+    kept = {*frozen, *untrained}
     lines = []
     second_logit = [list(row) for row in TWO_CLASSES]  # the layer that gives a network with one logit its second logit
     keys = [key for key, weight in weights.items() if weight.shape != (2, 1) or weight.tolist() != second_logit]

@@ -46,20 +46,18 @@ class InputCache:
 
     def get_at_side(self, size: int) -> Tensor:
         """Return all inputs, prepared at this side in pixels."""
-        if self._size != size:
-            self._prepared = torch.empty(0)  # the memory of the previous size must be free before the next is prepared
-            self._size, self._prepared = size, self._prepare_all(size)
-        return self._prepared
-
-    def _prepare_all(self, size: int) -> Tensor:
-        n, prepared = len(self._inputs), torch.empty(0)
+        if self._size == size:
+            return self._prepared
+        # the memory of the previous size must be free before the next is prepared
+        self._size, self._prepared, n = 0, torch.empty(0), len(self._inputs)
         for start in range(0, n, INPUTS_PER_PART):
             index = torch.arange(start, min(start + INPUTS_PER_PART, n))
             part = self._prepare(shrink_images(self._inputs.batch(index), size))
             if not start:
-                prepared = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
-            prepared[start : start + len(part)] = part
-        return prepared
+                self._prepared = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
+            self._prepared[start : start + len(part)] = part
+        self._size = size
+        return self._prepared
 
 
 class TrainingBatches:
@@ -125,25 +123,24 @@ class TrainingBatches:
         return [self._generator, *([masks] if masks else [])]
 
     def load(self, index: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Return the augmented images and the labels, int64 (b,), of a part of a batch, on the device."""
-        return self._load_augmented_images(index, step), take_rows(self._labels, index)
+        """Return a part of a batch, on the device: augmented and normalised images, and their labels, int64 (b,).
 
-    def _load_augmented_images(self, index: Tensor, step: int) -> Tensor:
-        """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
-        kind = self._recipe.augmentation
+        The images have this step's side, (b, c, side, side).
+        """
+        labels, kind, generator = take_rows(self._labels, index), self._recipe.augmentation, self._generator
         if self._cache is not None and kind in PIXEL_MOVING:
             side = compute_image_side(self._recipe, step, self.steps, self._cache.original_side)
             cached = self._cache.get_at_side(side)  # normalised
             if not self._gpu:
-                return augment_padded_images(cached, index, side, kind, self._generator)
-            images = augment(take_rows(cached, index), kind, self._generator)
-            return images.contiguous(memory_format=torch.channels_last)
+                return augment_padded_images(cached, index, side, kind, generator), labels
+            images = augment(take_rows(cached, index), kind, generator)
+            return images.contiguous(memory_format=torch.channels_last), labels
         degraded = self._read_images_at_step_side(index, step)
         # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
         if not self._gpu and kind in PIXEL_MOVING:
-            prepared = self._make_normalise_and_pad()(degraded)
-            return augment_padded_images(prepared, torch.arange(len(index)), degraded.shape[3], kind, self._generator)
-        return normalise(augment(degraded, kind, self._generator), self._norm)
+            prepared, own = self._make_normalise_and_pad()(degraded), torch.arange(len(index))
+            return augment_padded_images(prepared, own, degraded.shape[3], kind, generator), labels
+        return normalise(augment(degraded, kind, generator), self._norm), labels
 
     def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
         """Return a function that normalises images, rounds them to the dtype of the first convolution, and pads them.

@@ -353,9 +353,8 @@ def _compose_fields(root: Path, plan: FolderPlan, choice: _Choice) -> dict[str, 
         above = plan.base.count("/") + 1 if plan.base else 0
         fields["class_depth"] = plan.depth + above if plan.depth != WHOLE_PATH else WHOLE_PATH
     if labels is not None:
-        path, label, _ = labels.columns
-        fields |= {"label_files": labels.files, "path_column": path, "label_column": label}
-        fields["split_column"] = choice.split_column
+        fields |= {"label_files": labels.files, "path_column": labels.columns.path}
+        fields |= {"label_column": labels.columns.label, "split_column": choice.split_column}
         if labels.labels and not plan.unlabelled and not any(map(plan.find_class, labels.labels)):
             fields["class_depth"] = 1
     if train and test:

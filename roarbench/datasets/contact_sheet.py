@@ -77,7 +77,14 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
     pixels = {split: _decode_samples(images, split, shown, layout.per_split) for split in images.record.decoded_splits}
     counts = count_by_class(images)
     width, height = layout.block
-    lines = _write_heading(images, len(shown))
+    record, total = images.record, len(images.classes)
+    some = f", of which {len(shown)} are shown" if len(shown) < total else ""
+    sides = "test images" if record.test_only else "training images on the left, test images on the right"
+    colour = "grey" if record.channels == 1 else "colour"
+    lines = [
+        fit_on_one_line(f"{record.name}: {total:,} classes{some}"),
+        f"{sides}; as networks see them: {record.size} x {record.size} pixels, {colour}",
+    ]
     top = _MARGIN + len(lines) * (_HEADING_SIZE + 6) + 8
     rows = -(-len(shown) // layout.columns)
     size = (layout.columns * (width + _MARGIN) + _MARGIN, top + rows * (height + _MARGIN))
@@ -104,18 +111,6 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
                 sheet.paste(_make_thumbnail(image, layout.side), corner)
                 draw.rectangle((corner[0] - 1, corner[1] - 1, *(c + layout.side for c in corner)), outline=(200,) * 3)
     return sheet
-
-
-def _write_heading(images: UserImages, shown: int) -> list[str]:
-    record = images.record
-    total = len(images.classes)
-    some = f", of which {shown} are shown" if shown < total else ""
-    sides = "test images" if record.test_only else "training images on the left, test images on the right"
-    colour = "grey" if record.channels == 1 else "colour"
-    return [
-        fit_on_one_line(f"{record.name}: {total:,} classes{some}"),
-        f"{sides}; as networks see them: {record.size} x {record.size} pixels, {colour}",
-    ]
 
 
 def _decode_samples(

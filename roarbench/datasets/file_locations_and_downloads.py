@@ -136,27 +136,23 @@ def _list_hub_files(record: DatasetRecord) -> list[str]:
     return sorted(file.rfilename for file in info.siblings or [])
 
 
-def _list_cached_files(record: DatasetRecord) -> list[str]:
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.file_download import repo_folder_name
-
-    name = repo_folder_name(repo_id=record.hub, repo_type="dataset")
-    folder = Path(HF_HUB_CACHE) / name / "snapshots" / record.revision
-    if not folder.is_dir():
-        raise FileNotFoundError(f"offline, and {folder} is missing")
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
-
-
 def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     """Return a dict from each split to an iterator over its files, which downloads each file when it is requested."""
     from datasets.config import HF_HUB_OFFLINE
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
 
     with _convert_hub_errors(record):
-        names = _list_cached_files(record) if HF_HUB_OFFLINE else _list_hub_files(record)
-    by_split = {
-        split: [name for name in names if fnmatch(name, pattern)]
-        for split, pattern in _make_split_patterns(record).items()
-    }
+        if HF_HUB_OFFLINE:
+            name = repo_folder_name(repo_id=record.hub, repo_type="dataset")
+            folder = Path(HF_HUB_CACHE) / name / "snapshots" / record.revision
+            if not folder.is_dir():
+                raise FileNotFoundError(f"offline, and {folder} is missing")
+            names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
+        else:
+            names = _list_hub_files(record)
+    patterns = _make_split_patterns(record).items()
+    by_split = {split: [name for name in names if fnmatch(name, pattern)] for split, pattern in patterns}
     return {split: _download_files(record, files) for split, files in by_split.items() if files}
 
 

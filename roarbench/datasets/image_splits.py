@@ -47,7 +47,12 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
     contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
     notes = [_describe_gaps(list(contents.values()), known, () if record.split_column else every_path)]
-    notes.append(_describe_unused_splits(record, every_path, known))
+    if known and record.split_column:
+        counts = Counter(known.splits.get(path, "") for path in every_path)
+        unused = [(value, count) for value, count in counts.items() if value not in names]
+        kinds = {value: f"with '{value}'" if value else "without a value" for value, _ in unused}
+        listed = list_some([f"{format_count(count, 'image')} {kinds[value]}" for value, count in sorted(unused)])
+        notes.append(f"not used: {listed} in column '{record.split_column}'" if unused else "")
     paths = image_folders.list_image_paths(folder) if record.left_out else ()
     if unmatched := {*record.left_out} - {*select_matching(record.left_out, paths)}:
         listed = list_quoted(sorted(unmatched))
@@ -169,15 +174,6 @@ def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None,
     )
     parts = [f"{format_count(n, noun)}{kind} (such as '{examples[0]}')" for n, noun, kind, examples in counted if n]
     return f"left out: {', '.join(parts)}" if parts else ""
-
-
-def _describe_unused_splits(record: DatasetRecord, paths: Sequence[str], known: ImageLabels | None) -> str:
-    """Return a line about images whose value in the column of splits names neither split; empty if there are none."""
-    counts = Counter(known.splits.get(path, "") for path in paths) if known and record.split_column else Counter[str]()
-    unused = [(value, count) for value, count in counts.items() if value not in record.split_names.values()]
-    kinds = {value: f"with '{value}'" if value else "without a value" for value, _ in unused}
-    listed = [f"{format_count(count, 'image')} {kinds[value]}" for value, count in sorted(unused)]
-    return f"not used: {list_some(listed)} in column '{record.split_column}'" if listed else ""
 
 
 def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, test: _SplitContent) -> list[str]:

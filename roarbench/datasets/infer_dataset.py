@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -191,8 +191,16 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     folder = Path(record.folder)
     for line in layout.describe_groups(list_images_and_class_names(record, folder), folder):
         warn(line)
-    if foreign := image_folders.describe_endings(_list_other_files(record)):
-        warn(f"warning: files without the ending of an image file are left out: {foreign}")
+    others: list[Path] = []  # in class folders; unless label files name the classes
+    parents = dict.fromkeys(folder / name for name in record.split_names.values() if not record.label_files)
+    for parent in filter(Path.is_dir, parents):
+        for name in image_folders.list_class_names(parent):
+            files = image_folders.list_all_files_below(parent / name)
+            foreign = (file for file in files if not image_folders.has_image_suffix(file))
+            others += (file for file in foreign if not image_folders.is_hidden_path(file.relative_to(parent)))
+    if others:
+        endings = image_folders.describe_endings(others)
+        warn(f"warning: files without the ending of an image file are left out: {endings}")
     return record
 
 
@@ -220,16 +228,6 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
 def _find_damage_and_bits(content: bytes) -> tuple[str, int]:
     image = inspect_image(content)  # its values need much memory
     return image.damage, image.bits
-
-
-def _list_other_files(record: DatasetRecord) -> Iterator[Path]:
-    """Yield the files in class folders that are no images; none if label files name the classes."""
-    folders = {Path(record.folder) / name: None for name in record.split_names.values() if not record.label_files}
-    for parent in filter(Path.is_dir, folders):
-        for name in image_folders.list_class_names(parent):
-            files = image_folders.list_all_files_below(parent / name)
-            others = (file for file in files if not image_folders.has_image_suffix(file))
-            yield from (file for file in others if not image_folders.is_hidden_path(file.relative_to(parent)))
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:

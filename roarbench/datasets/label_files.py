@@ -33,11 +33,12 @@ _SPLITS = (re.compile("train", re.IGNORECASE), re.compile("test|(?<![a-z])val(id
 
 
 class LabelColumns(NamedTuple):
-    """The columns of label files that a suite names; an empty string if the suite leaves the choice to roarbench."""
+    """Columns of label files; an empty string if a suite leaves the choice to roarbench, or if there is no column."""
 
     path: str = ""  # a column, or a pattern with columns in braces
     label: str = ""  # label, split: a column, or the name of a file whose second column is meant
     split: str = ""
+    one_hot: tuple[str, ...] = ()  # columns of zeros and ones, of which the class is the one that holds 1; not named
 
 
 class ImageLabels(NamedTuple):
@@ -125,7 +126,7 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
     has two labels.
     """
     index = ImageIndex(paths)
-    known = [name for name in (*_FIELD.findall(wanted.path), *wanted) if name]
+    known = [name for name in (*_FIELD.findall(wanted.path), *wanted[:3]) if name]
     tables = [read_label_table(file, index.has, known) for file in list_label_files(folder, patterns)]
     labels: dict[str, str] = {}
     splits: dict[str, str] = {}
@@ -166,8 +167,8 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
         seen = describe_columns(tables[0])
         raise DataError(f'{seen}; none is clearly that of the labels; write label_column = "COLUMN"')
     single, several = _separate_several_labels(labels)
-    used = LabelColumns(*(next(filter(None, values), "") for values in zip(*(c[:3] for c in columns), strict=True)))
-    return ImageLabels(single, splits, tuple(missing), several, used)
+    path, label, split = (next(filter(None, names), "") for names in zip(*(c[:3] for c in columns), strict=True))
+    return ImageLabels(single, splits, tuple(missing), several, LabelColumns(path, label, split))
 
 
 def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageIndex) -> tuple[list[str], list[str]]:
@@ -193,24 +194,15 @@ def _get_folder_below(parent: Path, folder: Path) -> str:
     return "" if below == "." else below
 
 
-class _TableColumns(NamedTuple):
-    """The columns of one table that hold names, labels and splits; an empty string for none."""
-
-    path: str
-    label: str
-    split: str
-    one_hot: tuple[str, ...]  # columns of zeros and ones, of which the class is the one that holds 1
-
-
-def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) -> _TableColumns:
+def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) -> LabelColumns:
     path = find_path_column(table, wanted.path, index)
     split = _find_wanted_column(table, wanted.split)
     label = _find_wanted_column(table, wanted.label)
     if wanted.label or wanted.split == table.path.name:
-        return _TableColumns(path, label, split, ())
+        return LabelColumns(path, label, split)
     label = find_label_column(table, path, split)
     one_hot = () if label or not path or not table.named else find_one_hot_columns(table)
-    return _TableColumns(path, label, split, one_hot)
+    return LabelColumns(path, label, split, one_hot)
 
 
 def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
@@ -278,7 +270,7 @@ def _fill_in_columns(pattern: str, values: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda field: values[field[1]], pattern)
 
 
-def _read_label(values: Mapping[str, str], columns: _TableColumns) -> str:
+def _read_label(values: Mapping[str, str], columns: LabelColumns) -> str:
     if not columns.label:
         return "|".join(name for name in columns.one_hot if values[name] in ("1", "1.0"))
     label = values[columns.label]

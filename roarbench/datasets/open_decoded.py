@@ -74,7 +74,15 @@ def open_decoded(folder: Path) -> ImageData:
         if (seen := manifest["format"]) != FORMAT:
             raise StoreError(f"{folder} has format {seen}, but this version reads {FORMAT}; delete the folder")
         record = DatasetRecord(**manifest["record"])
-        train, test = (_open_split(folder, split, manifest["splits"][split], record) for split in Split)
+        opened = []
+        for split in Split:
+            entry = manifest["splits"][split]
+            shape = (entry["images"], *record.shape)
+            pixels = _map_file(folder / f"{split}-pixels.bin", np.uint8, shape)
+            labels = _map_file(folder / f"{split}-labels.bin", np.int64, shape[:1])
+            truth = _map_file(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
+            opened.append(SplitImages(pixels, labels, truth))
+        train, test = opened
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{folder} is not a decoded data set ({error}); delete the folder and run again") from error
     mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
@@ -97,15 +105,6 @@ def refuse_altered_split(folder: Path, split: Split, whole: bool) -> None:
         if checksum := manifest["splits"][split].get(kind):
             description, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
             refuse_altered_file(folder / f"{split}-{kind}.bin", checksum, description, remedy, whole)
-
-
-def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> SplitImages:
-    count = entry["images"]
-    shape = (count, *record.shape)
-    pixels = _map_file(folder / f"{split}-pixels.bin", np.uint8, shape)
-    labels = _map_file(folder / f"{split}-labels.bin", np.int64, (count,))
-    truth = _map_file(folder / f"{split}-truth.bin", np.float32, shape) if "truth" in entry else None
-    return SplitImages(pixels, labels, truth)
 
 
 def _map_file(path: Path, kind: type[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -66,10 +66,11 @@ def describe_repeated_images(images: UserImages) -> Iterator[str]:
 
 def compute_digests(images: UserImages) -> dict[Split, Digests]:
     """Return a number for each image of each split; images with equal bytes have equal numbers."""
-    train, test = (images.splits[split] for split in Split)
-    groups: Groups = train.groups if images.has_one_listing else (*train.groups, *test.groups)
-    digests = _hash_files(groups) if images.record.own == FOLDERS else _hash_rows(groups, images.record.image_column)
-    first = 0 if images.has_one_listing else sum(group.rows for group in train.groups)
+    (train, test), record = (images.splits[split] for split in Split), images.record
+    are_drawn_alike = record.train_split == record.test_split  # both splits are chosen from the same stored images
+    groups: Groups = train.groups if are_drawn_alike else (*train.groups, *test.groups)
+    digests = _hash_files(groups) if record.own == FOLDERS else _hash_rows(groups, record.image_column)
+    first = 0 if are_drawn_alike else sum(group.rows for group in train.groups)
     return {Split.TRAIN: digests[train.rows], Split.TEST: digests[test.rows + first]}
 
 

@@ -29,11 +29,6 @@ class UserImages:
     notes: tuple[str, ...]  # lines about images and labels that are left out
 
     @property
-    def has_one_listing(self) -> bool:
-        """Return whether both splits are chosen from the same stored images."""
-        return self.record.train_split == self.record.test_split
-
-    @property
     def has_large_files(self) -> bool:
         """Return whether reading all images would take minutes, as the files of a parquet folder are large."""
         files = {group.file for raw in self.splits.values() for group in raw.groups if not isinstance(group, FileGroup)}

@@ -182,7 +182,10 @@ def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTes
     changes = (ordered[1:] - ordered[:1]).abs()
     if outputs.ndim > 4 or not outputs.is_floating_point() or not changes.isfinite().all():
         return OutputTest(shape)
-    profiles = {axis: _sum_others(changes, axis) for axis in range(1, changes.ndim)}
+    profiles = {}  # sums over all axes but one and the first, that of the changed band
+    for axis in range(1, changes.ndim):
+        others = [other for other in range(1, changes.ndim) if other != axis]
+        profiles[axis] = changes.sum(others, dtype=torch.float64).cpu()
     judged = max(_list_layouts(profiles, bands, size, images), key=lambda judged: judged.clearness, default=None)
     if judged and judged.clearness > 0:
         return OutputTest(shape, judged.layout, has_positions=True, is_whole=judged.is_whole)
@@ -235,12 +238,6 @@ def _judge_axes(profiles: tuple[Tensor, Tensor], bands: Bands, layout: GridLayou
         is_whole &= own.reaches_border and abs(own.slope) <= _MOST_SLOPE and own.shift <= _MOST_SHIFT
         flipped += [axis] if own.slope < 0 else []
     return _Judged(layout._replace(flipped=tuple(flipped)), clearness, is_whole)
-
-
-def _sum_others(changes: Tensor, axis: int) -> Tensor:
-    """Sum changes over all axes but the first (the changed band) and this axis; float64, on the CPU."""
-    others = [other for other in range(1, changes.ndim) if other != axis]
-    return changes.sum(others, dtype=torch.float64).cpu()
 
 
 class _Movement(NamedTuple):
