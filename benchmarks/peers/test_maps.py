@@ -11,6 +11,7 @@ from operator import itemgetter
 from time import process_time
 from typing import Any
 
+import pytest
 import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
 from peers.paired_timing import Figure, PairedTimer, measure_core_seconds
@@ -182,24 +183,27 @@ def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
     timer.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
 
 
-def test_maps_of_the_papers_claim(timer: PairedTimer) -> None:
+@pytest.mark.parametrize(("precision", "tolerance"), [(Precision.FLOAT32, 1e-6), (Precision.BF16, 1e-3)])
+def test_maps_of_the_papers_claim(timer: PairedTimer, precision: Precision, tolerance: float) -> None:
     """Compare the maps that `make run` needs of training images, of three networks, with torch's image gradient."""
+    if not can_use_bf16(precision, torch.device("cpu")) and precision is Precision.BF16:
+        pytest.skip("the processor has no bfloat16")
     plain, fast = fold_batchnorm(build_small_network()), speed_up_image_gradient(fold_batchnorm(build_small_network()))
     rows, batch = [find_estimator(name) for name in ("grad", "sgsq-grad", "var-grad")], make_batch(IMAGES_PER_PASS)
 
     def compute(model: nn.Module, batch: Batch = batch) -> list[dict[str, Tensor]]:
-        return compute_maps_of_tasks([MapTask(rows, model, batch, BLACK)] * 3)
+        return compute_maps_of_tasks([MapTask(rows, model, batch, BLACK)] * 3, precision)
 
     assert any(isinstance(module, StridedConvolution) for module in fast.modules())
     few = make_batch(2)
     for found, expected in zip(compute(fast, few), compute(plain, few), strict=True):
         for row in rows:
             largest = expected[row.id].abs().max().item()
-            torch.testing.assert_close(found[row.id], expected[row.id], rtol=0, atol=1e-6 * largest)
+            torch.testing.assert_close(found[row.id], expected[row.id], rtol=0, atol=tolerance * largest)
     mine, torchs = timer.time_in_turns(lambda: compute(fast), lambda: compute(plain), rounds=3)
     images = 3 * IMAGES_PER_PASS
     detail = f"{1000 * mine / images:.1f} against {1000 * torchs / images:.1f} core-ms per image and network"
-    name = "gradient, SmoothGrad-Squared, VarGrad, float32, folded"
+    name = f"gradient, SmoothGrad-Squared, VarGrad, {precision}, folded"
     timer.add_figure(Figure(name, "the same with torch's gradient of images", torchs / mine, 1.1, detail))
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+_PRECISIONS = {torch.float32, torch.bfloat16}
 _BLOCK = 8  # channels that oneDNN computes together with AVX2; 16 with AVX-512
 MAX_CHANNELS = 4  # oneDNN pads fewer channels; from 8 channels on, its own backward pass is as fast
 
@@ -21,7 +22,8 @@ class StridedConvolution(nn.Conv2d):
     """A convolution with a stride, whose gradient of the images is computed without a stride.
 
     The output is that of `nn.Conv2d`, bit for bit; gradients are equal up to rounding. Weights get no gradients. In
-    other precisions than float32, on GPUs, and for sides that the stride does not divide, torch computes the gradient.
+    other precisions than float32 and autocast's bfloat16, on GPUs, and for sides that the stride does not divide, torch
+    computes the gradient.
     """
 
     # torch.fx does not trace into layers of torch, which it recognises by the name of their Python module
@@ -29,8 +31,9 @@ class StridedConvolution(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (n, c, h, w) as `nn.Conv2d` does."""
-        is_plain = input.dtype is torch.float32 and input.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-        if not is_plain or isinstance(self.padding, str) or not self._has_output_per_square(input.shape[2:]):
+        autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+        is_fast = input.dtype is torch.float32 and input.device.type == "cpu" and autocast in _PRECISIONS
+        if not is_fast or isinstance(self.padding, str) or not self._has_output_per_square(input.shape[2:]):
             return super().forward(input)
         weights = (self.weight.detach(), self.bias)
         output: Tensor = _StridedConvolve.apply(input, *weights, self.stride, self.padding)  # type: ignore[no-untyped-call]
@@ -81,12 +84,12 @@ def compute_image_gradient(
 ) -> Tensor:
     """Compute the gradient of a convolution's images from the gradient of its output, float (n, k, h, w).
 
-    `weight` is (k, c, kernel height, kernel width). With stride s and padding p, weight d + p - s b connects pixel
-    s m + d of an image with output m + b. So the d-th pixels of all squares are a convolution of the output's gradient
-    with stride 1, whose weights are in reverse order.
+    `weight` is (k, c, kernel height, kernel width), and is rounded to the dtype of `gradient`. With stride s and
+    padding p, weight d + p - s b connects pixel s m + d of an image with output m + b. So the d-th pixels of all
+    squares are a convolution of the output's gradient with stride 1, whose weights are in reverse order.
 
     Returns:
-        float (n, c, stride h, stride w), in channels-last memory format.
+        (n, c, stride h, stride w), in channels-last memory format and in the weight's dtype.
     """
     (n, _, height, width), (outputs, channels, *sides) = gradient.shape, weight.shape
     (rows, (above, below)), (columns, (left, right)) = map(_find_connections, sides, stride, padding)
@@ -96,10 +99,11 @@ def compute_image_gradient(
     by_pixel = picked.view(outputs, channels, down, -1, across, columns.shape[1]).permute(2, 4, 1, 0, 3, 5)
     kernel = by_pixel.reshape(down * across * channels, outputs, *by_pixel.shape[4:])
     # oneDNN computes 16 channels faster than 12
-    padded_kernel = F.pad(kernel, (0, 0, 0, 0, 0, 0, 0, -len(kernel) % _BLOCK))
+    padded_kernel = F.pad(kernel, (0, 0, 0, 0, 0, 0, 0, -len(kernel) % _BLOCK)).to(gradient.dtype)
     # a convolution pads both sides alike
     padded = F.pad(gradient, (0, right - left, 0, below - above)) if (above, left) != (below, right) else gradient
-    squares = F.conv2d(padded, padded_kernel, padding=(above, left))[:, : len(kernel)]
+    # float32 numbers move to their pixels faster than bfloat16
+    squares = F.conv2d(padded, padded_kernel, padding=(above, left)).to(weight.dtype)[:, : len(kernel)]
     pixels = squares.permute(0, 2, 3, 1).reshape(n, height, width, down, across, channels).transpose(2, 3)
     return pixels.reshape(n, height * down, width * across, channels).permute(0, 3, 1, 2)
 
