@@ -4,10 +4,11 @@ Images are cropped and degraded (both before this module reads them as `Inputs`)
 the protocol requires. The result is the network after the last epoch; no test image influences the training.
 """
 
+import inspect
 import math
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,7 @@ from roarbench.compute.training_batches import TrainingBatches
 CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint
 _SEED_DISTANCE = 2**32  # the global generator's seed is the step plus the run's seed times this number
 _FREE_SHARE = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
+_O = TypeVar("_O", bound=torch.optim.Optimizer)
 _CHECK_LOSS_EVERY = 50  # steps between checks of the loss on a GPU, because a check waits for all launched kernels
 
 
@@ -278,9 +280,22 @@ def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[st
     ]
 
 
+def _call_without_compiler(optimiser: type[_O]) -> type[_O]:
+    """Return a subclass of a torch optimiser that does not import torch's compiler, which takes seconds.
+
+    torch wraps these methods in functions that import the compiler when they are first called.
+    """
+    names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
+    methods: dict[str, Any] = {name: inspect.unwrap(getattr(optimiser, name)) for name in names}
+    return type(optimiser.__name__, (optimiser,), methods | {"step": torch.no_grad()(methods["step"])})
+
+
+_ADAMW, _SGD = _call_without_compiler(torch.optim.AdamW), _call_without_compiler(torch.optim.SGD)
+
+
 def _make_optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = group_by_weight_decay(model, recipe.weight_decay)
     if recipe.optimiser is Optimiser.ADAMW:
         on_gpu = find_device(model).type == "cuda"  # CUDA graphs need `capturable`
-        return torch.optim.AdamW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True, capturable=on_gpu)
-    return torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)
+        return _ADAMW(groups, lr=0.0, betas=(recipe.momentum, 0.999), fused=True, capturable=on_gpu)
+    return _SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)

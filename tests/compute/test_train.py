@@ -21,6 +21,7 @@ from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
 from roarbench.plan.recipes import find_recipe
+from tests.helpers.processes import run_python
 from tests.helpers.trainings import NORM, RECIPE, encoded, linear, network, pictures, seeded
 
 
@@ -174,6 +175,27 @@ def test_network_randomness_depends_only_on_seed(monkeypatch, optimiser):
     train_with_dropout(0, recipe, kept)
     for state in kept.states[1:-1:3]:  # resumed from this state
         torch.testing.assert_close(train_with_dropout(2, recipe, Memory(state)), first, rtol=0, atol=0)
+
+
+_STEPS = """
+import sys
+from dataclasses import replace
+from roarbench.compute.recipe import Optimiser
+from roarbench.compute.train import Training
+from tests.helpers.processes import run_python
+from tests.helpers.trainings import NORM, RECIPE, network, pictures
+for optimiser in Optimiser:
+    training = Training(network(), *pictures(40), NORM, replace(RECIPE, optimiser=optimiser), 0)
+    training.do_optimiser_step()
+    training.restore(training.get_state())
+    training.do_optimiser_step()
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_training_does_not_import_compiler():
+    """The import takes 1.2 processor seconds in each worker; 3.9 seconds if its modules must be compiled."""
+    assert run_python(_STEPS) == "False\n"
 
 
 def test_adamw_step_matches_formula():
