@@ -114,9 +114,9 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
     board, protocol, results = table.board, table.board.protocol, table.suite_results
     more = list_texts_beside_gain(list_columns(table))
     rows = tuple(_make_row(table, row, more.get(row.estimator, ())) for row in table.rows)
-    controls = [
-        row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
-    ]
+    compared = table.has_gains_and_ranks and not protocol.scores_all_network_pairs
+    with_value = (row for row in rows if compared and row.value.value is not None)
+    controls = (row for row in with_value if find_estimator_or_placeholder(row.id).is_control_to_beat)
     explained = write_own_network_headline(rows, protocol)
     headline = explained or write_beats_controls_headline(rows, protocol, board.one_network)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
@@ -130,9 +130,7 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         rows=rows,
-        best_control=controls[0]
-        if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs
-        else None,
+        best_control=next(controls, None),
         axis=make_gain_axis(row.value for row in rows),
         has_gains=table.has_gains_and_ranks,
     )
@@ -172,7 +170,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
 def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
     """Return facts about a table: protocol, data, networks, images, rows, date and origin."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
-    record = suite.dataset_record
+    record, network = suite.dataset_record, shorten_line(suite.architecture_names)
     controls = [name for name in names if find_estimator_or_placeholder(name).has_control_verdict]
     truths = [name for name in names if find_estimator_or_placeholder(name).uses_ground_truth]
     added = [name for name in names if name in suite.added and name not in (*controls, *truths)]
@@ -182,12 +180,8 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,
-        f"{shorten_line(suite.dataset)}: {TABLE_WORDS}"
-        if record.tabular
-        else f"{shorten_line(suite.dataset)}, {record.size} px",
-        format_count(board.references, f"{shorten_line(suite.architecture_names)} network")
-        if board.references
-        else shorten_line(suite.architecture_names),
+        f"{shorten_line(suite.dataset)}{f': {TABLE_WORDS}' if record.tabular else f', {record.size} px'}",
+        format_count(board.references, f"{network} network") if board.references else network,
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",

@@ -42,15 +42,12 @@ class EstimatorCurves(NamedTuple):
 def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
     """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
     board, gains = table.board, table.board.protocol.random_is_zero
-    rows = [
-        row
-        for row in board.rows
-        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_control_to_beat
-    ]
-    all_curves = {
-        row.estimator: [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()] for row in rows
-    }
-    curves = {name: curve for name, curve in all_curves.items() if all(at.value is not None for _, at in curve)}
+    curves = dict[str, list[tuple[float, Estimate]]]()
+    for row in board.rows:
+        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_control_to_beat:
+            curve = [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()]
+            if all(at.value is not None for _, at in curve):
+                curves[row.estimator] = curve
     if estimator not in curves:
         return None
     own = curves.pop(estimator)
@@ -129,11 +126,8 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         return None
     dots = [Dot(format_id_with_samples(row.id), row.control, row.passes or 0.0, row.value) for row in rows]
     values = "; ".join(f"{dot.id} {dot.passes:g} and {format_interval(dot.gain)}" for dot in dots)
-    searches = sorted(
-        (dot.passes, _get_own_gain(dot))
-        for dot in dots
-        if (search := find_search(dot.id)) and search.order is OWN_NETWORK.order
-    )
+    found = ((dot, find_search(dot.id)) for dot in dots)
+    searches = [dot for dot, search in found if search and search.order is OWN_NETWORK.order]
     plot = Scatter(
         dots,
         make_pass_axis([dot.passes for dot in dots]),
@@ -141,7 +135,7 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(own.gain)}: {own.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
-        tuple(searches),
+        tuple(sorted((dot.passes, _get_own_gain(dot)) for dot in searches)),
     )
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
     ordered = sorted(plot.dots, key=_get_own_gain, reverse=True)

@@ -107,11 +107,9 @@ def choose_images_spread_by_lost_predictions(
     order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
     steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))
     # own-network gain never uses labels: an untouched prediction counts if another network predicts the same class
-    condition, predictions = (
-        ("on which the networks' predictions mostly agree", "predictions")
-        if protocol.scores_all_network_pairs
-        else ("that most networks classify correctly", "correct predictions")
-    )
+    condition, predictions = "that most networks classify correctly", "correct predictions"
+    if protocol.scores_all_network_pairs:
+        condition, predictions = "on which the networks' predictions mostly agree", "predictions"
     rule = RULE.format(known=len(known), condition=condition, predictions=predictions, count=len(steps))
     return order[steps], rule
 
@@ -133,8 +131,27 @@ class Pictures:
 
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
     """Make a suite's pictures from stored images and rankings, or else read its file of pictures; None without both."""
+    workspace = Workspace(folder)
+    if chosen := choose_pictured_images(results, workspace):
+        ranked, damaged = _open_rankings_and_find_damaged(results, chosen, workspace)
+        siblings = dict[str, Rankings]()
+        if chosen.protocol.scores_all_network_pairs:
+            siblings, _ = _open_rankings_and_find_damaged(results, chosen, workspace, number=1)
+        if ranked or damaged:
+            return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged)
     path = find_pictures_file(results, folder)
-    return _make_pictures_from_store(results, folder) or (_read_pictures_file(path) if path.exists() else None)
+    if not path.exists():
+        return None
+    with ZipFile(path) as file:
+        about = json.loads(file.read("about.json"))
+    about.pop("seconds", None)  # in files of older versions
+    places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
+
+    def sheet(name: str) -> bytes:
+        with ZipFile(path) as file:
+            return file.read(places[name])
+
+    return Pictures(**about, damaged=(), sheet=sheet)
 
 
 def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
@@ -150,35 +167,6 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
         file.writestr("about.json", json.dumps(about))
         for at, name in enumerate(("", *pictures.rows)):
             file.writestr(f"{at}.webp", pictures.sheet(name))
-
-
-def _read_pictures_file(path: Path) -> Pictures:
-    with ZipFile(path) as file:
-        about = json.loads(file.read("about.json"))
-    about.pop("seconds", None)  # in files of older versions
-    places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
-
-    def sheet(name: str) -> bytes:
-        with ZipFile(path) as file:
-            return file.read(places[name])
-
-    return Pictures(**about, damaged=(), sheet=sheet)
-
-
-def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures | None:
-    workspace = Workspace(folder)
-    chosen = choose_pictured_images(results, workspace)
-    if chosen is None:
-        return None
-    ranked, damaged = _open_rankings_and_find_damaged(results, chosen, workspace)
-    if not (ranked or damaged):
-        return None
-    siblings = (
-        _open_rankings_and_find_damaged(results, chosen, workspace, number=1)[0]
-        if chosen.protocol.scores_all_network_pairs
-        else {}
-    )
-    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged)
 
 
 class PicturedImages(NamedTuple):

@@ -57,8 +57,12 @@ def render_page(site: Site, address: Address) -> Page:
     if address.page not in PAGES:
         raise PageNotFound(f"There is no page {shorten_line(address.page, 40)!r} here.")
     there = {address.page for address in site.known}
-    labels = {name: label for name, (label, _) in PAGES.items() if label and name in there}
-    nav = [(name, label, _find_nav_href(name, site, address)) for name, label in labels.items()]
+    nav = list[tuple[str, str, str]]()
+    for name, (label, _) in PAGES.items():
+        if label and name in there:  # a page that belongs to a suite leads to that of the current suite
+            alike = [one for one in site.known if one.page == name]
+            own = Address(name, address.suite)
+            nav.append((name, label, site.get_link(own if own in alike else alike[0])))
     suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
     cite = site.get_page_link("cite", suite) if suite else ""
@@ -116,12 +120,8 @@ def list_addresses(views: Views) -> list[Address]:
     addresses += [make_address("estimator", estimator=name) for name in names]
     addresses += [make_address("images", view.slug) for view in suites if view.pictures]
     addresses += [address for view in suites for address in compare.list_exported_addresses(view)]
-    return [
-        *addresses,
-        make_address("trust"),
-        make_address("submit"),
-        *(make_address("cite", view.slug) for view in suites),
-    ]
+    addresses += [make_address("trust"), make_address("submit")]
+    return addresses + [make_address("cite", view.slug) for view in suites]
 
 
 _FORWARD_PAGE = """<!doctype html>
@@ -154,12 +154,6 @@ def export_site(views: Views, folder: Path) -> int:
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
     return len(site.known) or 1
-
-
-def _find_nav_href(page: str, site: Site, at: Address) -> str:
-    """Return the link to the page with this name; if the page belongs to a suite, to that of the current suite."""
-    addresses = [address for address in site.known if address.page == page]
-    return site.get_link(next((address for address in addresses if address == Address(page, at.suite)), addresses[0]))
 
 
 @cache

@@ -134,14 +134,8 @@ def _print_pdf(html: str, path: Path) -> None:
     with TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         page.write_text(html, "utf-8")
-        command = [
-            browser,
-            *_PRINT_OPTIONS,
-            f"--user-data-dir={folder}/profile",
-            f"--print-to-pdf={path}",
-            page.as_uri(),
-        ]
+        options = (*_PRINT_OPTIONS, f"--user-data-dir={folder}/profile", f"--print-to-pdf={path}")
         try:
-            subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True)
+            subprocess.run([browser, *options, page.as_uri()], capture_output=True, timeout=_TIMEOUT, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise CallerError(f"{Path(browser).name} printed no PDF ({type(error).__name__}); write .html") from None

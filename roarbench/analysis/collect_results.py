@@ -231,7 +231,8 @@ def _load_results(
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     with_results = {point.cell.estimator for point in results}
     rankings = {row.rankings for row in stored.values() if row.rankings}
-    other_versions = [other for other in versions.stored if other != version]
+    other_versions = (other for other in versions.stored if other != version)
+    others = (OtherResults(versions.describe(one), one.limit, versions.list_options(one)) for one in other_versions)
     unverified = explain_unverified_estimators(store.database, results.values())
     pairs = {key: run for key, run in by_key.items() if run.cell.retrain is ScoredNetwork.SIBLINGS and key in stored}
     under_own_map = {key for key, run in pairs.items() if len({*decode_network_pair_seed(run.seed)}) == 1}
@@ -262,10 +263,7 @@ def _load_results(
         references={number: scored[key] for number, key in enumerate(reference_keys) if key in scored},
         largest_class_share=annotations[AnnotationKind.LARGEST_CLASS].get(version.data),
         masks=annotations[AnnotationKind.MASKS],
-        others=tuple(
-            OtherResults(versions.describe(other), other.limit, versions.list_options(other))
-            for other in other_versions
-        ),
+        others=tuple(others),
     )
 
 

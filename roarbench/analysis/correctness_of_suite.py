@@ -37,7 +37,18 @@ def collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, f
 @lru_cache(64)  # a protocol's judge, its variances and the claims read the same correctness
 def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness:
     parts = protocol.computed_from or (protocol,)
-    empty = _list_rows_and_levels(results, protocol, unit, fill)
+    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
+    records = {name: find_estimator(name) for name in rows}
+    empty = Correctness(  # without the correctness of any cell
+        rows,
+        levels,
+        {},
+        inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit, fill)),
+        checks=frozenset(name for name in rows if not records[name].has_own_row),
+        submitted=results.suite.added,
+        model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
+        searches={name: search for name in rows if (search := find_search(name))},
+    )
     if not empty.levels or protocol.scores_all_network_pairs:
         return empty
     own, other = (results.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
@@ -54,22 +65,6 @@ def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, 
     if not protocol.random_is_zero:
         return scores
     return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
-
-
-def _list_rows_and_levels(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness:
-    """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
-    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
-    records = {name: find_estimator(name) for name in rows}
-    return Correctness(
-        rows,
-        levels,
-        {},
-        inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit, fill)),
-        checks=frozenset(name for name in rows if not records[name].has_own_row),
-        submitted=results.suite.added,
-        model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
-        searches={name: search for name in rows if (search := find_search(name))},
-    )
 
 
 @lru_cache(64)  # the judges of all units and levels share the variances

@@ -96,9 +96,8 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
             advice = "`roarbench new-suite` writes one, `roarbench suites` lists all suites"
             raise CallerError(f"there is no file '{path}'; {advice}") from None
         if own_suites:
-            raise UnknownName(
-                "suite", name, [*SUITES, *(plan.name_in_commands for plan in own_suites)], "suites"
-            ) from None
+            known_names = [*SUITES, *(plan.name_in_commands for plan in own_suites)]
+            raise UnknownName("suite", name, known_names, "suites") from None
         raise
 
 

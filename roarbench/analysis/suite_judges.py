@@ -99,19 +99,18 @@ class SuiteJudges:
     def judge(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
         """Judge a protocol's rows, including twins; the default is the fill of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
-        if key not in self._judges:
-            self._judges[key] = self._judge(*key)
-        return self._judges[key]
-
-    def _judge(self, protocol: Protocol, unit: Unit, fill: str) -> Judge:
-        scores = collect_correctness(self.suite_results, protocol, unit, fill)
+        if key in self._judges:
+            return self._judges[key]
+        scores = collect_correctness(self.suite_results, *key)
         if protocol.scores_all_network_pairs:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
             sums = {name: passes and sum(passes) for name, passes in counted.items()}
-            return Judge.from_kept(scores, protocol, *kept, sums)
-        variances = estimate_variance(self.suite_results, protocol, fill) if scores.levels else None
-        return Judge.from_scores(scores, protocol, variances)
+            self._judges[key] = Judge.from_kept(scores, protocol, *kept, sums)
+        else:
+            variances = estimate_variance(self.suite_results, protocol, key[2]) if scores.levels else None
+            self._judges[key] = Judge.from_scores(scores, protocol, variances)
+        return self._judges[key]
 
     def make_board(self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None) -> Board | None:
         """Return the board with these rows, by default with all; None if the suite lacks the protocol."""

@@ -4,10 +4,10 @@ Nothing here imports torch.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby, product
+from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple
 
@@ -274,20 +274,6 @@ class SuiteResults:
             for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
 
-    def find_machine_settings_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, set[str]]]:
-        """Return the settings of the machines that computed each row, by estimator.
-
-        Rows of several machines are valid, because results differ less between machines than between seeds. Results
-        without recorded settings are taken as equal.
-        """
-        values: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for name, curve in self.list_curves(protocol, unit, ""):
-            origins = (result.provenance for result in curve)  # few differ
-            for origin in {(*one.versions.items(), *one.hardware.items()): one for one in origins}.values():
-                for setting, value in origin.rounding_settings.items():
-                    values[name][setting].add(value)
-        return values
-
     def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.
 
@@ -301,18 +287,6 @@ class SuiteResults:
             clean = rows.pop(CLEAN, [])
             curves += [(name, [*clean, *row]) for name, row in rows.items()]
         return curves
-
-    def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results from which the boards of these protocols are computed.
-
-        Accuracies of explained networks, which not every store has, and results of other protocols change no board.
-        """
-        used = list[RunResult]()
-        for protocol, unit in product(protocols, Unit):
-            for part in protocol.computed_from or (protocol,):
-                for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
-                    used += seeds.values()
-        return used
 
     @cached_property
     def title(self) -> str:

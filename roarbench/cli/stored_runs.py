@@ -104,11 +104,11 @@ def _archive_runs(run_or_row: str, reason: str, source: ResultsOptions) -> None:
     from roarbench.store.archived_runs import archive_rows
 
     with open_store_for_writing(source.store, source.db) as results:
-        chosen = find_named_runs(results, run_or_row)
-        affected = count_runs_by_network(results, chosen.keys)
-        archived = archive_rows(results.database, chosen.keys, reason)
+        keys, described = find_named_runs(results, run_or_row)
+        affected = count_runs_by_network(results, keys)
+        archived = archive_rows(results.database, keys, reason)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `runs KEY` still shows them"
+    line = f"taken off the boards: {counts} of {described} ({affected}); `runs KEY` still shows them"
     err.print(line, soft_wrap=True)
 
 
@@ -183,9 +183,8 @@ def export_(
         raise CallerError(f"{seen}; write {file.stem or 'results'}.parquet ({table})")
     with open_store_for_reading(store, db) as results:
         if not results.list_datasets_and_networks():
-            raise CallerError(
-                f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
-            )
+            hint = Hint("; `{}` computes them", "run")
+            raise CallerError(f"results store {results.database.where} has no results", hint)
         count = export_results(results, file, measured)
     err.print(f"written: {file}: {count} results", soft_wrap=True)
 
@@ -263,11 +262,8 @@ def check(folder: Folder, before: Before = None) -> None:
     counts = f"{format_count(len(by_file), 'file')}, {format_count(sum(map(len, by_file.values())), 'result')}"
     err.print(f"{folder}: {counts}: all checks passed; no check repeats a run", soft_wrap=True)
     if new:
-        err.print(
-            "reproduce some new runs: `roarbench import` this folder, get keys by `roarbench runs --suite SUITE "
-            "--estimators ROW`, then `roarbench reproduce KEY`",
-            soft_wrap=True,
-        )
+        advice = "`roarbench import` this folder, get keys by `roarbench runs --suite SUITE --estimators ROW`"
+        err.print(f"reproduce some new runs: {advice}, then `roarbench reproduce KEY`", soft_wrap=True)
 
 
 def comment(folder: Folder, before: Before = None) -> None:

@@ -71,15 +71,13 @@ class CombinedTable:
     @property
     def unfinished_text(self) -> str:
         """Return the missing runs of each table in words, such as `ROAR: 6 of 99 runs are missing`; else empty."""
-        texts = [
-            f"{table.board.protocol.title}: {table.unfinished_text}" for table in self.tables if table.unfinished_text
-        ]
-        return "; ".join(texts)
+        texts = ((table.board.protocol.title, table.unfinished_text) for table in self.tables)
+        return "; ".join(f"{title}: {text}" for title, text in texts if text)
 
     @property
     def bars_by_axis_label(self) -> dict[str, dict[str, Bar | None]]:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
-        called, panels = self._names_with_signs, dict[str, dict[str, Bar | None]]()
+        called, panels = self.names_with_signs, dict[str, dict[str, Bar | None]]()
         for gain, table, rows in zip(("ROAR gain", "own-network gain"), self.tables, self._rows_by_name, strict=True):
             bars = panels.setdefault(f"{gain}, points", {})
             for name in self.names:
@@ -94,15 +92,16 @@ class CombinedTable:
 
         Rows of unknown passes and searches for another order lack.
         """
-        known = {
-            text: self.own_network.suite_results.find_passes(name)
-            for name, text in self._names_with_signs.items()
-            if (search := find_search(name)) is None or search.order is OWN_NETWORK.order
-        }
-        return {text: sum(passes) for text, passes in known.items() if passes}
+        found = dict[str, float]()
+        for name, text in self.names_with_signs.items():
+            passes, search = self.own_network.suite_results.find_passes(name), find_search(name)
+            if passes and (search is None or search.order is OWN_NETWORK.order):
+                found[text] = sum(passes)
+        return found
 
     @property
-    def _names_with_signs(self) -> dict[str, str]:
+    def names_with_signs(self) -> dict[str, str]:
+        """Return the names of the rows, with the signs of doubts, by id."""
         return {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
@@ -168,9 +167,8 @@ def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table
     names, called, suite = both.names, both.display_names, both.roar.suite_results.suite
     signs = [both.list_row_signs(name) for name in names]
     controls = tuple(find_estimator(name).is_control_or_search for name in names)
-    texts = tuple(" ".join((called[name], *own)) for name, own in zip(names, signs, strict=True))
     columns = [
-        Column(ROW_KEY, tuple(names), "estimator", texts, side="left"),
+        Column(ROW_KEY, tuple(names), "estimator", tuple(both.names_with_signs.values()), side="left"),
         Column("control", controls),
         *(column for part in parts.values() for column in align_part(part, names)),
     ]

@@ -95,11 +95,6 @@ class ClaimCheck(NamedTuple):
     # in a cell that agrees: pairs that must differ for the claim to hold; in other cells: pairs that contradict it
     pairs: tuple[ComparedPair, ...]
 
-    def is_decided_by(self, significant: Collection[ComparedPair]) -> bool:
-        """Return whether the significant differences decide this cell."""
-        pairs_clear = (pair in significant for pair in self.pairs)
-        return all(pairs_clear) if self.agrees else any(pairs_clear)
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -114,17 +109,20 @@ class Claim:
         """Test the claim on mean accuracies; only `significant` differences decide, or all differences if None."""
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
-        counts = [check.agrees for check in checks if significant is None or check.is_decided_by(significant)]
+        counts = list[bool]()  # of the cells that significant differences decide
+        for check in checks:
+            clear = [significant is None or pair in significant for pair in check.pairs]
+            counts += [check.agrees] if (all(clear) if check.agrees else any(clear)) else []
         verdict = ClaimOutcome.OPEN if checks else ClaimOutcome.UNKNOWN
         if not all(counts):
             verdict = ClaimOutcome.NO
         elif counts and not against:
             verdict = ClaimOutcome.YES
         known = bool(checks) and significant is not None
-        clear = {"agree": sum(counts), "differ": len(counts) - sum(counts)} if known else None
+        decided = {"agree": sum(counts), "differ": len(counts) - sum(counts)} if known else None
         tested = tuple(dict.fromkeys(pair.estimator for check in checks for pair in check.pairs))
         part = tested if set(self.estimators) - set(tested) else ()
-        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against, clear, part)
+        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against, decided, part)
 
     @property
     def estimators(self) -> tuple[str, ...]:

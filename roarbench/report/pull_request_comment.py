@@ -12,7 +12,6 @@ from roarbench.report.table import make_suite_table
 from roarbench.report.table_renderers import render
 from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import (
-    PublishedFile,
     find_named_or_exported_suite,
     find_new_results_of_change,
     read_checked_folder,
@@ -36,18 +35,14 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
         rows.append((f"`{file.path}`", f"{len(results):,}", listed, file.about))
     paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):
-        files = [file for file in results_by_file if file.versioned_suite == suite]
-        paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
+        paths = [folder / file.path for file in results_by_file if file.versioned_suite == suite]
+        with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
+            for path in paths:
+                import_results(store, path)
+            spec = find_named_or_exported_suite(suite, paths)
+            loaded = load_from_open_store(store, spec, Settings(Path(temporary)))
+            both = has_combined_table(spec)
+            table = make_combined_table(loaded) if both else make_suite_table(loaded, "", None, None)
+            paragraphs += [f"### {suite} with the new results", render(present(table), "markdown", notes=True)]
     paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` confirms them.", ""]
     return "\n\n".join(paragraphs)
-
-
-def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
-    with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
-        for file in files:
-            import_results(store, folder / file.path)
-        suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
-        results = load_from_open_store(store, suite, Settings(Path(temporary)))
-        has_both = has_combined_table(suite)
-        table = make_combined_table(results) if has_both else make_suite_table(results, "", None, None)
-        return render(present(table), "markdown", notes=True)

@@ -106,11 +106,8 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
             counts = {results.title: _count_runs(protocol, results) for results in (first, second)}
             missing = "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
             tables.append(_make_table(protocol, replication, first, second, UNFINISHED_SIGN * bool(missing)))
-            tables += [
-                _summarize_agreement(replication),
-                *filter(None, [write_unfinished_line(missing, "verdicts")]),
-                "",
-            ]
+            unfinished = write_unfinished_line(missing, "verdicts")
+            tables += [_summarize_agreement(replication), *([unfinished] if unfinished else []), ""]
         else:
             tables.append(f"{protocol.title}: not compared, because no row has a gain in both results.")
     return Group(*tables, *_LEGEND)
@@ -122,20 +119,17 @@ def _make_table(
     own_network = protocol.scores_all_network_pairs
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     rows = replication.rows
-    verdicts = [
-        " → ".join(dict.fromkeys(_list_verdicts(row, bool(replication.beats_asked), own_network))) or MISSING
-        for row in rows
-    ]
+    listed = (_list_verdicts(row, bool(replication.beats_asked), own_network) for row in rows)
+    verdicts = [" → ".join(dict.fromkeys(each)) or MISSING for each in listed]
     asked = "beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random"
     again = (f"{format_interval(row.again)}{' (!)' if row.inside is False else ''}" for row in rows)
     names = (called[row.estimator].replace("~", "\n~") for row in rows)
+    marked = (text if text == MISSING else f"{text}{sign}" for text in verdicts)
     columns = (
         make_column(ROW_KEY, names, "estimator", side="left"),
         make_column("gain", (row.gain for row in rows), "gain [95%]"),
         make_column("again", again, "again [95%]"),
-        make_column(
-            "verdicts", (text if text == MISSING else f"{text}{sign}" for text in verdicts), asked, side="left"
-        ),
+        make_column("verdicts", marked, asked, side="left"),
     )
     return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns), padding=0)
 

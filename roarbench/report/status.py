@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roarbench.analysis.load_results import LIST_RUNS, find_run_key
 from roarbench.analysis.result_checks import UnrankedRow, describe_rows_without_rank
@@ -147,10 +147,7 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
             "state": state,
             "run": describe_run(point, suite_results.suite),
             "protocol": find_protocol_name(point.cell, suite_results.suite),
-            "estimator": point.cell.estimator,
-            "t": point.cell.t,
-            "unit": point.cell.unit,
-            "fill": point.cell.fill,
+            **{name: getattr(point.cell, name) for name in ("estimator", "t", "unit", "fill")},
             "seed": point.seed,
             "reason": reason or None,
         }
@@ -166,15 +163,11 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
     )
 
 
-class NamedRuns(NamedTuple):
-    """Runs that a user named: their keys and a description."""
+def find_named_runs(store: ResultsStore, name: str) -> tuple[list[str], str]:
+    """Return keys and description of the run with a key, or of all runs of an estimator.
 
-    keys: list[str]
-    description: str
-
-
-def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
-    """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
+    Keys and ids of submissions may be abbreviated.
+    """
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
         if len(ids) > 1 and name not in ids:
@@ -186,9 +179,9 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
         keys = list_keys_of_estimator_and_twins(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
-        return NamedRuns(keys, name)
+        return keys, name
     run = _read_run(store, key := find_run_key(store, name))
-    return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)))
+    return [key], describe_run(PlannedRun(run.cell, run.seed))
 
 
 def count_runs_by_network(store: ResultsStore, keys: Collection[str]) -> str:

@@ -110,9 +110,8 @@ def plot_gains(
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
     *_, (last_label, last) = panels.items()
-    has_searches = any(
-        bar and bar.verdict is OwnNetworkVerdict.CONTROL and name in passes for name, bar in last.items()
-    )
+    with_passes = {name: bar for name, bar in last.items() if bar and name in passes}
+    has_searches = any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in with_passes.values())
     width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1) + _PASSES_PANEL_WIDTH * has_searches
     notes = [part for line in caption for part in wrap_text(line, width, FONT_POINTS)]
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines()) + LINE_INCHES * len(notes)
@@ -129,7 +128,7 @@ def plot_gains(
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     if has_searches:
         cost = figure.add_subplot(grid[0, -1])
-        draw_gains_against_passes(cost, {name: bar for name, bar in last.items() if bar and name in passes}, passes)
+        draw_gains_against_passes(cost, with_passes, passes)
         cost.set_ylabel(last_label, fontsize=FONT_POINTS)
     patches = [Patch(color=colour, label=meaning) for meaning, colour in _LEGEND.items()]
     if any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in drawn):
@@ -167,9 +166,8 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> No
         axes.barh(height, value, facecolor=colour, edgecolor=_OPEN if colour == _SEARCH else "none", height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
         if bar and bar.signs:
-            axes.text(
-                max(end, value, 0), height, f" {bar.signs}", color=INK, fontsize=FONT_POINTS, va="center_baseline"
-            )
+            at = max(end, value, 0)
+            axes.text(at, height, f" {bar.signs}", color=INK, fontsize=FONT_POINTS, va="center_baseline")
     axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(label, fontsize=FONT_POINTS)

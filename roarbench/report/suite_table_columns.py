@@ -56,9 +56,12 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
     gains = table.has_gains_and_ranks
     compared = gains and not table.board.protocol.scores_all_network_pairs
     checks = [number for number, row in enumerate(table.rows) if row.check]
+    places = [row.place for row in table.rows]
+    # a rank and its interval have the keys of an estimate
+    ranks = [Estimate(place.place, place.low, place.high) if place else _MISSING for place in places]
     return Table(
         f"{table.suite_results.title}: {table.board.protocol.title}",
-        (_make_place_column(table), *list_columns(table)),
+        (make_column("place", ranks, "place" * gains, map(format_rank, places)), *list_columns(table)),
         notes=tuple(summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)),
         all_notes=(f"{table.caption}.", write_all_notes(table)),
         shared=list_shared_values(table),
@@ -129,8 +132,10 @@ def list_columns(table: SuiteTable) -> list[Column]:
     add("estimator", names, "estimator", (" ".join(filter(None, each)) for each in parts), side="left")
     add("added", (name in results.suite.added for name in names))
     if own:
-        beside = show("own-network gain", map(_format_own_network_gain, rows), short="own-network\ngain",
-            narrow=tuple(map(_format_own_network_half_width, rows)))  # fmt: skip
+        zero_text, is_zero = str(OwnNetworkVerdict.BY_CONSTRUCTION), _is_zero_by_construction
+        beside = show("own-network gain", (zero_text if is_zero(row) else format_interval(row.gain) for row in rows),
+            short="own-network\ngain", narrow=tuple(
+                "0 by\nconstruction" if is_zero(row) else format_half_width(row.gain) for row in rows))  # fmt: skip
         answers = show("explains?", (_answer_briefly(table, row) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]
         add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
@@ -215,13 +220,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
     return columns
 
 
-def _make_place_column(table: SuiteTable) -> Column:
-    places = [row.place for row in table.rows]
-    # a rank and its interval have the keys of an estimate
-    values = [Estimate(place.place, place.low, place.high) if place else _MISSING for place in places]
-    return make_column("place", values, "place" * table.has_gains_and_ranks, map(format_rank, places))
-
-
 def _is_zero_by_construction(row: Row) -> bool:
     return row.network is not None and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
@@ -234,14 +232,6 @@ def _format_network_verdict(table: SuiteTable, row: Row) -> str:
     if row.network is None or row.network.verdict in _UNTESTED:
         return row.network.verdict.value if row.network else MISSING
     return table.mark_verdict(row.network.verdict, row.estimator)
-
-
-def _format_own_network_gain(row: Row) -> str:
-    return str(OwnNetworkVerdict.BY_CONSTRUCTION) if _is_zero_by_construction(row) else format_interval(row.gain)
-
-
-def _format_own_network_half_width(row: Row) -> str:
-    return "0 by\nconstruction" if _is_zero_by_construction(row) else format_half_width(row.gain)
 
 
 def _answer_briefly(table: SuiteTable, row: Row) -> str:

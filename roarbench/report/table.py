@@ -1,9 +1,11 @@
 """Build one protocol's table of a suite: rows in order, with gains, verdicts, ranks and reasons to doubt a row."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric
@@ -21,6 +23,7 @@ from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.store.run_result import RunResult
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
 
@@ -63,8 +66,18 @@ class SuiteTable:
 
     @cached_property
     def machine_settings(self) -> dict[str, dict[str, set[str]]]:
-        """Return `SuiteResults.find_machine_settings_by_row` of this board; notes and pages read it several times."""
-        return self.suite_results.find_machine_settings_by_row(self.board.protocol, self.unit)
+        """Return the settings of the machines that computed each row, by estimator.
+
+        Rows of several machines are valid, because results differ less between machines than between seeds. Results
+        without recorded settings are taken as equal.
+        """
+        values: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for name, curve in self.suite_results.list_curves(self.board.protocol, self.unit, ""):
+            origins = (result.provenance for result in curve)  # few differ
+            for origin in {(*one.versions.items(), *one.hardware.items()): one for one in origins}.values():
+                for setting, value in origin.rounding_settings.items():
+                    values[name][setting].add(value)
+        return values
 
     @property
     def has_gains_and_ranks(self) -> bool:
@@ -127,7 +140,12 @@ class SuiteTable:
         hold. Probabilities, which published rows lack in memory, and times and machines of the runs do not count.
         """
         protocols = {self.board.protocol, *((ROAR, MASK_ONLY) if do_marks_apply_to(self.board.protocol) else ())}
-        results = {result.run.key: result for result in self.suite_results.list_used_results(protocols)}
+        results = dict[str, RunResult]()
+        for protocol, unit in product(protocols, Unit):  # accuracies of explained networks change no board
+            for part in protocol.computed_from or (protocol,):
+                fill = self.suite_results.suite.find_fill(protocol)
+                for seeds in self.suite_results.find_results(part, unit, fill).values():
+                    results |= {result.run.key: result for result in seeds.values()}
         digest = hashlib.sha256(f"statistics {VERSION}".encode())
         for key, result in sorted(results.items()):
             digest.update("".join((key, result.rankings, result.weights)).encode() + result.bits)
@@ -244,14 +262,21 @@ def make_suite_table(
         CallerError: The protocol is unknown, or the suite lacks this protocol, unit or fill, or every row.
     """
     if protocol and protocol not in SHOWN:
-        raise (
-            RemovedName("protocol", protocol)
-            if protocol in REMOVED_PROTOCOLS
-            else UnknownName("protocol", protocol, SHOWN)
-        )
+        if protocol in REMOVED_PROTOCOLS:
+            raise RemovedName("protocol", protocol)
+        raise UnknownName("protocol", protocol, SHOWN)
     shown = SHOWN[protocol] if protocol else suite_results.headline_protocol
-    suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
-    suite = suite_results.suite
+    suite, measured_protocols = suite_results.suite, shown.computed_from or (shown,)
+    if fill:
+        fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in measured_protocols)
+        fill = find_recorded_fill_name(fill)
+        if fill not in fills:
+            known = ", ".join(map(find_displayed_fill_name, fills))
+            available = f"it has: {known}" if fills else "it does not have that protocol"
+            missing = f"{shown.name} with the fill '{find_displayed_fill_name(fill)}'"
+            raise CallerError(f"suite '{suite.name}' has no {missing}; {available}")
+        suite = replace(suite, blocks=tuple(sorted(suite.blocks, key=lambda block: block.fill != fill)))
+        suite_results = replace(suite_results, suite=suite)
     unit = unit or suite.find_default_unit(shown)
     table = make_table(suite_results, shown, suite.estimators if rows is None else rows, unit)
     if table is None:
@@ -263,19 +288,6 @@ def make_suite_table(
         missing = f"no {shown.name} results of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite.name}' has {missing}; leave these rows out")
     return table
-
-
-def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
-    suite, measured = suite_results.suite, protocol.computed_from or (protocol,)
-    fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in measured)
-    fill = find_recorded_fill_name(fill)
-    if fill not in fills:
-        known = ", ".join(map(find_displayed_fill_name, fills))
-        available = f"it has: {known}" if fills else "it does not have that protocol"
-        missing = f"{protocol.name} with the fill '{find_displayed_fill_name(fill)}'"
-        raise CallerError(f"suite '{suite.name}' has no {missing}; {available}")
-    blocks = tuple(sorted(suite.blocks, key=lambda block: block.fill != fill))
-    return replace(suite_results, suite=replace(suite, blocks=blocks))
 
 
 def make_table(

@@ -3,7 +3,8 @@
 For a suite without ROAR, the panel checks the headline protocol.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from textwrap import wrap
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.result_checks import describe_rows_without_rank
-from roarbench.analysis.suite_judges import MASKS, SuiteJudges, grade_shares_of_gain
+from roarbench.analysis.suite_judges import MASKS, Mark, SuiteJudges, grade_shares_of_gain
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
@@ -32,7 +33,6 @@ from roarbench.stats.intervals import CONFIDENCE, Estimate
 _KINDS = (*TWINS, "redrawn")  # kinds of twins; `redrawn` belongs to Random alone
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
 _LEGEND = "gains and areas in accuracy points; docs/validity.md explains columns and marks"
-Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
 
 
 def can_check_validity(suite_results: SuiteResults) -> bool:
@@ -100,81 +100,49 @@ def format_text(judges: SuiteJudges, width: int) -> Group:
 
 def list_sections(judges: SuiteJudges) -> list[Table]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
-    suite = judges.suite_results.suite
-    rows = suite.estimators_with_own_row  # estimators and controls without twins, in the suite's order
-    sections = {
-        "Marks": _list_mark_columns(judges, rows),
-        "Removal masks": _list_removal_mask_columns(judges, rows),
-        "Twins": _list_twin_columns(judges.main_gains, rows),
-        "Gains": _list_gain_and_area_columns(judges, rows),
-    }
-    display_names = choose_row_names(suite.estimators)
+    results, main, mask_only = judges.suite_results, judges.main_gains, judges.mask_only
+    rows = results.suite.estimators_with_own_row  # estimators and controls without twins, in the suite's order
+    display_names = choose_row_names(results.suite.estimators)
     names = make_column(ROW_KEY, rows, "estimator", map(display_names.__getitem__, rows), side="left")
-    if judges.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
-        sections = {
-            title: {heading: cells for heading, cells in columns.items() if {*cells} != {MISSING}}
-            for title, columns in sections.items()
-        }
-    return [
-        Table(title, (names, *(make_column("", cells, heading) for heading, cells in columns.items())))
-        for title, columns in sections.items()
-        if columns
-    ]
+    sections = defaultdict[str, list[Column]](list)
 
+    def add(section: str, heading: str, cells: Iterable[str]) -> None:
+        column = make_column("", cells, heading)
+        if judges.main_protocol == ROAR or {*column.texts} != {MISSING}:  # else a dash does not mean a missing run
+            sections[section].append(column)
 
-def _list_mark_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
-    marks = [
-        {
-            mark.kind: f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
-            for mark in grade_shares_of_gain(judges, name)
-        }
-        for name in names
-    ]
-    kinds = [kind for kind in MARKS if any(kind in row_marks for row_marks in marks)]
-    return {_HEADINGS.get(kind, kind): [row_marks.get(kind, MISSING) for row_marks in marks] for kind in kinds}
-
-
-def _list_removal_mask_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
-    columns, mask_only = Columns(), judges.mask_only
+    marks = [{mark.kind: mark for mark in grade_shares_of_gain(judges, name)} for name in rows]
+    for kind in (kind for kind in MARKS if any(kind in row_marks for row_marks in marks)):
+        graded = (row_marks.get(kind, Mark(kind, Estimate(), None)) for row_marks in marks)
+        shares = ((format_interval(mark.share, "{:.0%}".format), mark.grade or "") for mark in graded)
+        add("Marks", _HEADINGS.get(kind, kind), (" ".join(filter(None, each)) for each in shares))
     for t in mask_only.levels:
-        columns[f"mask-only at {t:g}"] = [
-            _format_mask_accuracy(
-                mask_only.estimate_accuracy(name, t), mask_only.estimate_difference_from_counterpart(name, t)
-            )
-            for name in names
-        ]
-        columns[f"above masks at {t:g}"] = [
-            format_interval(judges.estimate_accuracy_above_masks(name, t).in_points) for name in names
-        ]
-    has_neighbours = not judges.suite_results.suite.dataset_record.tabular
-    for t in judges.main_gains.levels if has_neighbours else ():
-        columns[f"smoothness at {t:g}"] = [format_decimals(judges.smoothness.get((name, t)), 2) for name in names]
-    ties = judges.suite_results.ties
-    return columns | ({"ties, %": [format_percent_number(ties.get(name)) for name in names]} if ties else {})
-
-
-def _list_twin_columns(main: Judge, names: Sequence[str]) -> Columns:
-    columns = Columns()
+        over_random = (mask_only.estimate_difference_from_counterpart(name, t) for name in rows)
+        accuracies = (mask_only.estimate_accuracy(name, t) for name in rows)
+        add("Removal masks", f"mask-only at {t:g}", map(_format_mask_accuracy, accuracies, over_random))
+        above = (judges.estimate_accuracy_above_masks(name, t).in_points for name in rows)
+        add("Removal masks", f"above masks at {t:g}", map(format_interval, above))
+    for t in () if results.suite.dataset_record.tabular else main.levels:  # columns of a table are no neighbours
+        smooth = (format_decimals(judges.smoothness.get((name, t)), 2) for name in rows)
+        add("Removal masks", f"smoothness at {t:g}", smooth)
+    if results.ties:
+        add("Removal masks", "ties, %", (format_percent_number(results.ties.get(name)) for name in rows))
     for kind in _KINDS:
-        twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in names}
+        twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in rows}
         if not {*twins.values()}.isdisjoint(main.scores.estimators):
-            columns[kind] = [format_signed_value(main.estimate_gain(twin)) for twin in twins.values()]
-            columns[f"Δ {kind}"] = [format_interval(main.estimate(main.subtract_gain(*pair))) for pair in twins.items()]
-    return columns
-
-
-def _list_gain_and_area_columns(judges: SuiteJudges, names: Sequence[str]) -> Columns:
-    columns = {"gain": judges.main_gains}
+            add("Twins", kind, (format_signed_value(main.estimate_gain(twin)) for twin in twins.values()))
+            differences = (main.estimate(main.subtract_gain(*pair)) for pair in twins.items())
+            add("Twins", f"Δ {kind}", map(format_interval, differences))
+    gains = {"gain": main}
     for variants in (judges.judges_by_unit, judges.judges_by_fill):
-        columns |= {f"gain, {variant}": judge for variant, judge in variants.items()} if len(variants) > 1 else {}
+        gains |= {f"gain, {variant}": judge for variant, judge in variants.items()} if len(variants) > 1 else {}
     gaps = {
         "LeRF - MoRF, retrained": judges.judge_areas_between_orders(ROAR, KAR),
         "LeRF - MoRF, reference": judges.judge_areas_between_orders(MORF, LERF),
     }
-    columns |= {heading: judge for heading, judge in gaps.items() if judge.levels}
-    return {
-        heading: [format_interval(judge.estimate_gain(name)) for name in names] for heading, judge in columns.items()
-    }
+    for heading, judge in (gains | {heading: judge for heading, judge in gaps.items() if judge.levels}).items():
+        add("Gains", heading, (format_interval(judge.estimate_gain(name)) for name in rows))
+    return [Table(title, (names, *columns)) for title, columns in sections.items()]
 
 
 def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
