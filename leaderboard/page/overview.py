@@ -10,7 +10,6 @@ from leaderboard.page.board import find_board_address
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import shorten_line
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.cells_and_runs import Run
 
 _SHOWN = 9  # visible columns per kind of data: three questions of three suites; further columns are under "more"
 
@@ -67,11 +66,8 @@ def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
         return False
     if view.combined_board:
         return _count_original_combined_rows(other) > _count_original_combined_rows(view)
-    return _list_runs(view) <= _list_runs(other)
-
-
-def _list_runs(view: SuiteView) -> set[Run]:
-    return {result.run for result in view.results.results.values()}
+    own, others = ({result.run for result in each.results.results.values()} for each in (view, other))
+    return own <= others
 
 
 def _count_original_combined_rows(view: SuiteView) -> int:
@@ -116,7 +112,6 @@ def _list_estimators_with_verdicts(
     complete = [{row.id: row for row in column.board.rows if row.value.value is not None} for column in columns]
     names = dict.fromkeys(name for answers in complete for name in answers)
     rows = {name: [answers.get(name) for answers in complete] for name in names}
-
     control = {name: find_estimator_or_placeholder(name).has_control_verdict for name in names}
 
     def make_sort_key(name: str) -> list[int]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from roarbench.common.text import TABLE_WORDS, blank_control_characters, fit_on_one_line, format_count
 from roarbench.compute.recipe import Recipe
@@ -31,15 +31,8 @@ Options = tuple[str, ...]
 _LONGEST = 300  # maximum characters of a line or an id from a submission
 
 
-class SuiteCost(NamedTuple):
-    """Cost of a whole suite, in training runs and training images."""
-
-    trainings: int
-    images_trained: int  # training images times epochs, summed over all training runs
-
-
-def count_suite_training_cost(suite: SuiteSpec) -> SuiteCost:
-    """Count the training runs of a suite, including those of the explained networks."""
+def count_suite_training_cost(suite: SuiteSpec) -> tuple[int, int]:
+    """Return the training runs of a suite, with those of the explained networks, and their images times epochs."""
     points = list_planned_runs(suite)
     inputs = list_shared_inputs(suite, points)
     trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)
@@ -47,23 +40,26 @@ def count_suite_training_cost(suite: SuiteSpec) -> SuiteCost:
     recipe = suite.recipe_record
     epochs = trainings * recipe.epochs + len(inputs.tuned) * make_fine_tuning_recipe(recipe).epochs
     epochs += explained * count_reference_epochs(suite)
-    return SuiteCost(trainings + explained, round(epochs * suite.dataset_record.train_images))
+    return trainings + explained, round(epochs * suite.dataset_record.train_images)
 
 
 def format_suite_list(width: int) -> str:
     """Format all suites in about three lines each, for a terminal of `width` characters."""
     lines = []
     for suite in SUITES.values():
-        cost, twins = count_suite_training_cost(suite), len(suite.estimators) - len(suite.estimators_with_own_row)
+        trainings, images = count_suite_training_cost(suite)
+        twins = len(suite.estimators) - len(suite.estimators_with_own_row)
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
-        size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
-        lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
+        size = f"{rankings}, {trainings:,} trainings of {suite.model}, {images / 1e6:,.1f} M images"
+        lines.append(suite.title)
+        for text in (suite.about, size):
+            lines += wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
-    cost, data = count_suite_training_cost(suite), suite.dataset_record
+    (trainings, images_trained), data = count_suite_training_cost(suite), suite.dataset_record
     images = f"{data.train_images:,} training and {data.test_images:,} test images"
     images += f" (drawn by seed {data.seed})" * bool(data.share)
     if data.test_only:
@@ -85,17 +81,13 @@ def format_suite(suite: SuiteSpec) -> str:
         settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
-    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M images"]
+    lines += [f"  cost         {trainings:,} trainings, {images_trained / 1e6:,.2f} M images"]
     return "\n".join(lines)
 
 
 def _describe_recipe(recipe: Recipe) -> str:
     numbers = ", ".join(f"{field} {getattr(recipe, field):g}" for field in ("epochs", "batch", "peak"))
     return f"{recipe.title}: {numbers}, augmentation {recipe.augmentation}"
-
-
-def _wrap_and_indent(text: str, width: int) -> list[str]:
-    return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def make_estimator_table() -> "RichTable":
