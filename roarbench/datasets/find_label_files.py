@@ -39,6 +39,7 @@ _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any lar
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
+_LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
 
@@ -71,10 +72,16 @@ class LabelSearch:
 
 
 def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
-    """Return the names of text files beside a folder that name its images by more than a number."""
+    """Return the names of text files that name a folder's images by more than a number.
+
+    The files lie beside the folder, or in a folder beside it whose name says that it holds labels or lists.
+    """
     found: list[str] = []
     with suppress(OSError):  # the folder above may be unreadable
-        files = sorted(file for file in folder.parent.iterdir() if file.suffix.lower() in LABEL_FILE_SUFFIXES)
+        near = [*folder.parent.iterdir()]
+        others = [path for path in near if _LABEL_FOLDER.fullmatch(path.name) and path.is_dir() and path != folder]
+        near += [path for other in others for path in other.iterdir()]
+        files = sorted(path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES)
         index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
             with suppress(DataError):  # a text is often no table
@@ -83,7 +90,8 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
                 if not column or _share_of_images(table, column, index) < _MIN_NAMED:
                     continue
                 place = table.columns.index(column)
-                found += [] if all(row[place].isdecimal() for row in table.rows) else [file.name]
+                name = file.relative_to(folder.parent).as_posix()
+                found += [] if all(row[place].isdecimal() for row in table.rows) else [name]
     return found
 
 

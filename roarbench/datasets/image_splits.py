@@ -188,10 +188,12 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
                 expected = f"the number of the network's output, 0 to {record.classes - 1}"
                 raise DataError(f"{seen}; name each {noun} by {expected}")
         return sorted(names | test_names, key=int)
-    if record.class_depth == 1 and not train.from_files and (pairs := image_folders.find_split_pairs(names)):
+    outermost = {name.partition("/")[0] for name in names}  # of whole paths, for example `train/cat`
+    if not train.from_files and (pairs := image_folders.find_split_pairs(outermost)):
         first, second = pairs[0]
+        above = "*/" * (record.class_depth - 1)
         seen = f"{where} has '{first}' and '{second}', which are splits and not classes"
-        raise DataError(f'{seen}; write train = "{first}" and test = "{second}" in place of test_share')
+        raise DataError(f'{seen}; write train = "{above}{first}" and test = "{above}{second}" in place of test_share')
     if unexpected := sorted(test_names - names):
         seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
         alike = [name for name in sorted(names) if fold_name(name) == fold_name(unexpected[0])]

@@ -1,5 +1,6 @@
 """Inference of a data set from folders and files: splits, labels and columns of many names and types."""
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -234,6 +235,29 @@ def test_class_folder_named_like_split_is_rejected(tmp_path):
     assert read_suite(path).dataset_record.classes == 3  # a suite file may declare the folder as a class
     (tmp_path / "set" / "blue").rename(tmp_path / "set" / "Test")
     with pytest.raises(CallerError, match="has 'train' and 'Test', which are splits and not classes; write train = "):
+        read_suite(path)
+
+
+@pytest.mark.parametrize(
+    ("folders", "depth", "remedy"),
+    [
+        ("a/train a/test b/train b/test", "2", 'train = "*/train" and test = "*/test"'),
+        ("train/x train/y test/x test/y", '"last"', 'train = "train" and test = "test"'),
+        ("a/x a/y b/x b/y", "2", ""),
+        ("train/x train/y", '"last"', ""),
+    ],
+)
+def test_split_folders_at_any_level_are_no_classes(tmp_path, folders, depth, remedy):
+    for number, name in enumerate(folders.split()):
+        for image in range(4):
+            (tmp_path / "set" / name).mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (30 * number, 9, 40 * image)).save(tmp_path / "set" / name / f"{image}.png")
+    path = tmp_path / "set.toml"
+    path.write_text(TEXT.replace('images = "pictures"', f'images = "set"\nclass_depth = {depth}'))
+    if not remedy:
+        assert read_suite(path).dataset_record.classes == 2
+        return
+    with pytest.raises(CallerError, match=re.escape(f"which are splits and not classes; write {remedy} in place")):
         read_suite(path)
 
 

@@ -560,16 +560,18 @@ def test_measurements_and_objects_are_no_classes(tmp_path, name, content):
         infer_dataset(tmp_path, lambda _: None)
 
 
-def test_label_files_beside_folder_are_named(tmp_path):
+@pytest.mark.parametrize("name", ["splits.csv", "labels/train.csv"])
+def test_label_files_beside_folder_are_named(tmp_path, name):
     """A table beside the folder with numbers that images have, too, such as those of its rows, names no images."""
     folder = write_pictures(tmp_path / "set" / "images")
     (tmp_path / "set" / "rows.csv").write_text("id,price\n" + "".join(f"{n:02},{n}.5\n" for n in range(8)))
     said = []
     infer_dataset(folder, said.append)
     assert "beside the folder" not in "".join(said)
-    (tmp_path / "set" / "splits.csv").write_text("file,split\n" + "".join(f"{n:02}.png,train\n" for n in range(8)))
+    (tmp_path / "set" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "set" / name).write_text("file,split\n" + "".join(f"{n:02}.png,train\n" for n in range(8)))
     infer_dataset(folder, said.append)
-    seen = "the images are named in 'splits.csv' beside the folder 'images'; to use its labels or splits, name the"
+    seen = f"the images are named in '{name}' beside the folder 'images'; to use its labels or splits, name the"
     assert f"{seen} folder above: roarbench new-suite {tmp_path / 'set'}" in said
 
 
