@@ -237,35 +237,26 @@ def read_published_preprocessing(name: str) -> PreprocessingRecord:
         CallerError: The library has no such weights, or their preprocessing does not crop the centre.
     """
     library, _, rest = name.partition(":")
+    network, _, weights = rest.partition("/")
     if library == "torchvision" and rest:
-        return _read_torchvision_preprocessing(*rest.partition("/")[::2])
-    if library == "timm" and rest:
-        return _read_timm_preprocessing(rest)
-    raise CallerError(f"preprocessing is '{name}', expected torchvision:NAME/WEIGHTS or timm:NAME")
-
-
-def _read_torchvision_preprocessing(network: str, weights: str) -> PreprocessingRecord:
-    networks = import_module("roarbench.compute.torchvision_networks")
-    preset: Any = networks.find_torchvision_weights(network, weights).transforms()
-    (resize,), (crop,) = preset.resize_size, preset.crop_size
-    moments = parse_mean_and_std(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
-    return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
-
-
-def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
-    timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(network)
-    config = timm.get_pretrained_cfg(network)
+        networks = import_module("roarbench.compute.torchvision_networks")
+        preset: Any = networks.find_torchvision_weights(network, weights).transforms()
+        (resize,), (crop,) = preset.resize_size, preset.crop_size
+        moments = parse_mean_and_std(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
+        return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
+    if library != "timm" or not rest:
+        raise CallerError(f"preprocessing is '{name}', expected torchvision:NAME/WEIGHTS or timm:NAME")
+    timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(rest)
+    config = timm.get_pretrained_cfg(rest)
     if config is None:
-        raise CallerError(
-            f"timm:{network} has no preprocessing; write size, resize, interpolation, mean and std instead"
-        )
+        raise CallerError(f"timm:{rest} has no preprocessing; write size, resize, interpolation, mean and std instead")
     channels, _, size = config.input_size
     resize = math.floor(size / config.crop_pct)
     if config.crop_mode != "center":  # square photographs need neither squashing nor a border
         ways = {"squash": "scales both sides to one length", "border": "pads the short side"}
-        seen = f"timm:{network} crops by {config.crop_mode}: it {ways.get(config.crop_mode, 'does not cut the centre')}"
+        seen = f"timm:{rest} crops by {config.crop_mode}: it {ways.get(config.crop_mode, 'does not cut the centre')}"
         keys = f'size = {size}, resize = {resize}, interpolation = "{config.interpolation}"'
         keys += f", mean = {list(config.mean)}, std = {list(config.std)}"
         raise CallerError(f"{seen}, and roarbench cuts the centre; make photographs square, and write {keys}")
-    moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
+    moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{rest}")
     return PreprocessingRecord(resize, size, config.interpolation, *moments)

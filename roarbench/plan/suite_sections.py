@@ -51,7 +51,13 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
     every block, unless the file has `add_controls = false`.
     """
-    lists = _read_estimator_lists(top.read_section("lists"), dataset)
+    section = top.read_section("lists")
+    # built-in lists of estimators that blocks may name, and those of the file, which may name built-in ones
+    lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
+    for name in section:
+        if name in lists or name in ESTIMATORS:
+            raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
+    lists |= {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _BLOCK_SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
@@ -63,15 +69,6 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
             seen = f"{block.protocol.name} lacks random, with which its rows are compared"
             raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
     return blocks
-
-
-def _read_estimator_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
-    """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
-    lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
-    for name in section:
-        if name in lists or name in ESTIMATORS:
-            raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
-    return lists | {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
 
 
 def _expand_lists(names: Iterable[str], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -90,25 +87,22 @@ def _read_block(
     units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
     table.refuse_unread_keys()
     with table.add_location_to_errors():
-        ids = (_read_usable_estimator_id(name, dataset) for name in _expand_lists(names, lists))
-        estimators = tuple(dict.fromkeys((*default_controls, *ids)))
+        rows = dict.fromkeys(default_controls)
+        for row in _expand_lists(names, lists):
+            estimator = find_estimator(row)
+            if estimator.submitted:
+                raise CallerError(f"estimators has the submission '{row}'; leave it out, and use run --submission FILE")
+            if estimator.uses_ground_truth and not dataset.generated:
+                raise CallerError(f"estimators has '{row}', which needs generated images; leave it out")
+            rows[estimator.id] = None
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
         for name, unit in product(protocols, [read_choice(Unit, "units", unit) for unit in units]):
             protocol = find_protocol(name)
             masks = protocol.retrain is ScoredNetwork.MASKS  # masks have no fill
             for fill in ("mean",) if masks else fills:
-                block = Block(protocol, estimators, levels, seeds, unit, fill)
+                block = Block(protocol, tuple(rows), levels, seeds, unit, fill)
                 refuse_impossible_cells(block, dataset.tabular)
                 yield block
-
-
-def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:
-    estimator = find_estimator(name)
-    if estimator.submitted:
-        raise CallerError(f"estimators has the submission '{name}'; leave it out, and use run --submission FILE")
-    if estimator.uses_ground_truth and not dataset.generated:
-        raise CallerError(f"estimators has '{name}', which needs generated images; leave it out")
-    return estimator.id
 
 
 def read_choice(kind: type[_Choice], key: str, text: str) -> _Choice:
