@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
+from leaderboard.page import board, estimator, overview, submit_and_cite, trust_and_claims
 from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from roarbench.common.errors import CallerError
@@ -32,13 +32,13 @@ ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # from a page's name in addresses to its label in the navigation and the function that makes the template's fields,
     # in the order of the navigation
-    "suites": ("Overview", overview.build_context),
-    "board": ("Board", board.build_context),
+    "suites": ("Overview", overview.build_overview_context),
+    "board": ("Board", board.build_board_context),
     "claims": ("Claims", trust_and_claims.build_claims_context),
-    "estimator": ("", estimator.build_context),
-    "images": ("Images", images.build_context),
-    "compare": ("Compare", compare.build_context),
-    "trust": ("Can I trust this?", trust_and_claims.build_context),
+    "estimator": ("", estimator.build_estimator_context),
+    "images": ("Images", estimator.build_images_context),
+    "compare": ("Compare", board.build_compare_context),
+    "trust": ("Can I trust this?", trust_and_claims.build_trust_context),
     "submit": ("Submit", submit_and_cite.build_submit_context),
     "cite": ("", submit_and_cite.build_cite_context),
 }
@@ -119,7 +119,7 @@ def list_addresses(views: Views) -> list[Address]:
     names = dict.fromkeys(name for view in suites for name in view.rows)
     addresses += [make_address("estimator", estimator=name) for name in names]
     addresses += [make_address("images", view.slug) for view in suites if view.pictures]
-    addresses += [address for view in suites for address in compare.list_exported_addresses(view)]
+    addresses += [address for view in suites for address in board.list_exported_addresses(view)]
     addresses += [make_address("trust"), make_address("submit")]
     return addresses + [make_address("cite", view.slug) for view in suites]
 

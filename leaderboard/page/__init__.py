@@ -1,1 +1,1 @@
-"""The pages of the leaderboard; each module builds the template fields of a page from records."""
+"""The pages of the leaderboard; a function for each builds the fields of its template from records."""

@@ -1,28 +1,51 @@
-"""The page of one estimator, with its verdicts, doubts about them, and commands that repeat its runs."""
+"""The page of one estimator, and the page of images, which shows test images after removal."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from leaderboard.board_contents import BoardContents, BoardRow
 from leaderboard.figures import EstimatorCurves, make_estimator_curves
-from leaderboard.links import Address, PageNotFound, Site
-from leaderboard.page import images
+from leaderboard.links import Address, PageNotFound, Site, read_choice
 from leaderboard.page.board import find_board_address
-from leaderboard.pictures import Pictures
+from leaderboard.pictures import (
+    CorrectCountsPerImage,
+    Pictures,
+    count_correct_per_image_over_all_levels,
+    find_pictured_protocol,
+)
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.estimators.catalogue import describe_control_use_of_network, find_estimator_or_placeholder
+from roarbench.common.text import format_count
+from roarbench.estimators.catalogue import (
+    describe_control_use_of_network,
+    find_display_name,
+    find_estimator_or_placeholder,
+)
 from roarbench.estimators.ids import TRUSTED
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
 RowOnBoard = tuple[SuiteView, BoardContents, BoardRow]
+_LINES = {
+    "map": "map",
+    "own": "its own mask",
+    "matched": "matched mask",
+    "other": "another’s mask",
+    "sibling": "another network’s mask",
+}
+_MASKS = {  # from the lines of a sheet, without the map, to their description in a sentence
+    ("own",): "under its own mask",
+    ("own", "sibling"): "under its own mask and under that of another network’s map",
+    ("own", "matched", "other"): "under its own mask, under another image’s mask matched to change it as much, "
+    "and under that mask unmatched",
+}
 
 
-def build_context(site: Site, address: Address) -> dict[str, Any]:
+def build_estimator_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of an estimator's page."""
     name = address.get_choice("estimator")
     views = sort_for_display(view for view in site.views.values() if name in view.rows)
@@ -105,9 +128,9 @@ def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str)
                 by_images[view.results.data] = view, available
     shown = list[tuple[Any, ...]]()
     for view, pictures in by_images.values():
-        sheet, counts = images.add_sheet_of_row(site, view, name)
-        originals = images.add_sheet_of_originals(site, view)
-        positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), images.list_sheet_lines(pictures, counts)
+        sheet, counts = add_sheet_of_row(site, view, name)
+        originals = add_sheet_of_originals(site, view)
+        positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), list_sheet_lines(pictures, counts)
         arguments = (pictures, originals, sheet, positions, lines)
         shown.append((view.title, arguments, site.get_page_link("images", view.slug)))
     return shown
@@ -132,3 +155,63 @@ def collect_doubts(boards: Iterable[RowOnBoard]) -> list[tuple[str, bool, list[s
             boards_by_sentence[sentence].append(f"{view.title}, {board.tab_label}")
             grave |= {sentence} if doubt.grave else set()
     return [(sentence, sentence in grave, names) for sentence, names in boards_by_sentence.items()]
+
+
+def build_images_context(site: Site, address: Address) -> dict[str, Any]:
+    """Return the template fields of a suite's page."""
+    view, live = site.find_view(address), site.live
+    pictures = view.pictures
+    if pictures is None:
+        raise PageNotFound(f"The store has no images and rankings of {view.title}.")
+    ids = [row.id for row in (view.combined_board or view.board).rows if row.id in pictures.rows]
+    names = sorted(ids, key=lambda name: find_estimator_or_placeholder(name).is_control_or_search)
+    shown = read_choice(view, address, "estimator", names)
+    rows = []
+    for name in names:
+        href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
+        sheet = () if live else add_sheet_of_row(site, view, name)
+        rows.append((name == shown, *find_display_name(name), href, sheet))
+    href, counts = add_sheet_of_row(site, view, shown)
+    protocol = find_pictured_protocol(view.results)
+    levels = len(view.get_board(protocol).levels)
+    name, detail = find_display_name(shown)
+    return {
+        "view": view,
+        "name": name,
+        "detail": detail,
+        "rows": rows,
+        "sheet": href,
+        "of": counts.of,
+        "shown": list_sheet_lines(pictures, counts),
+        "photos": add_sheet_of_originals(site, view),
+        "masks": _MASKS[tuple(pictures.kinds[1:])],
+        "tab": protocol.title,
+        "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
+        "kept": counts.word,
+        "claim": "explains its network" if protocol.scores_all_network_pairs else "follows the image",
+        "asks": f"{format_count(counts.of // levels, 'network')} at {format_count(levels, 'level')}",
+    }
+
+
+def add_sheet_of_originals(site: Site, view: SuiteView) -> str:
+    """Add the sheet of a suite's original images to the site, and return the sheet's address."""
+    assert view.pictures is not None, "the caller has checked that there are pictures"
+    return site.add_file(f"images-{view.slug}.webp", partial(view.pictures.sheet, ""))
+
+
+def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
+    """Add a row's sheet to the site; return the sheet's address, and the number of correct predictions per image."""
+    pictures = view.pictures
+    assert pictures is not None, "the caller has checked that there are pictures"
+    href = site.add_file(f"images-{view.slug}-{pictures.rows.index(name)}.webp", partial(pictures.sheet, name))
+    protocol = find_pictured_protocol(view.results)
+    return href, count_correct_per_image_over_all_levels(
+        view.results, protocol, view.results.list_units(protocol)[0], name, pictures.numbers
+    )
+
+
+def list_sheet_lines(pictures: Pictures, counts: CorrectCountsPerImage) -> list[tuple[int, str, tuple[int, ...], str]]:
+    """Return number, label, counts and total, such as `of 9 right`, of each line of a row's sheet, for a template."""
+    right = {"own": counts.own, pictures.kinds[2] if pictures.kinds[2:] else "": counts.against}
+    total = f"of {counts.of} {counts.word}"
+    return [(line, _LINES[kind], right.get(kind, ()), total) for line, kind in enumerate(pictures.kinds)]

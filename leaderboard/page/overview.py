@@ -23,7 +23,7 @@ class QuestionColumn(NamedTuple):
     later: bool  # whether the column comes after the columns of ROAR and own-network gain of all suites
 
 
-def build_context(site: Site, address: Address) -> dict[str, Any]:
+def build_overview_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the page: advice on choosing an estimator, and verdicts by kind of data."""
     columns_by_data, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_for_display(_drop_repeated_suites(site.views.values()))

@@ -16,7 +16,7 @@ from roarbench.report.paper_claims import describe_unfinished_results, list_clai
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
-def build_context(site: Site, address: Address) -> dict[str, Any]:
+def build_trust_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the trust page."""
     there = {view.results.suite.name for view in site.views.values()}
     content, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)

@@ -14,7 +14,7 @@ import pytest
 from leaderboard import text_helpers
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import overview, submit_and_cite
-from leaderboard.page.trust_and_claims import TRUST, build_context
+from leaderboard.page.trust_and_claims import TRUST, build_trust_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.suite_report import describe_methods, render_report, write_report
@@ -132,7 +132,7 @@ def test_trust_record_equals_numbers_of_studies(views):
         program = ROOT / call.split()[2].replace(".", "/")
         assert checkout or program.with_suffix(".py").is_file() or (program / "__main__.py").is_file()
         assert finding["number"][0].isdigit()
-    fields = build_context(Site(views), make_address("trust"))
+    fields = build_trust_context(Site(views), make_address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
     assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet-noretrain"] == 201
     assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
@@ -173,7 +173,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         # five of the benchmark's rows; other suites have all results of the older quick
         assert shown == published - {"quick@7"} | {"quick-roar@1"}
         site = Site(views, list_addresses(views))
-        counts = overview.build_context(site, make_address("suites"))["counts"]
+        counts = overview.build_overview_context(site, make_address("suites"))["counts"]
         assert counts == {"Images": 6, "Tables": 2}  # without quick 8 and quick-roar, which the benchmark repeats
         three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
