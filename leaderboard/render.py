@@ -104,12 +104,9 @@ def list_addresses(views: Views) -> list[Address]:
     The overview comes first if several suites lead with both ROAR and own-network gain; otherwise a board comes first.
     """
     suites = views.values()
-    shown = [(view, protocol) for view in suites for protocol in view.protocols]
-    single = [
-        board.find_board_address(view, protocol, unit)
-        for view, protocol in shown
-        for unit in view.results.list_units(protocol)
-    ]
+    shown = ((view, protocol) for view in suites for protocol in view.protocols)
+    boards = ((view, protocol, unit) for view, protocol in shown for unit in view.results.list_units(protocol))
+    single = [board.find_board_address(*each) for each in boards]
     addresses = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
         several = sum(view.leads_with_roar_and_own_network and view.results.has_rows for view in suites) > 1

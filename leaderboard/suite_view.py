@@ -133,11 +133,9 @@ class SuiteView:
 
     @property
     def headline_boards(self) -> list[BoardContents]:
-        return [
-            self.get_board(protocol)
-            for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
-            if protocol in self.protocols
-        ]
+        """Return the boards of the headline protocol and of the suite's other headline protocols that were started."""
+        leading = dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
+        return [self.get_board(protocol) for protocol in leading if protocol in self.protocols]
 
     @property
     def suites_on_same_images_and_network(self) -> list["SuiteView"]:
@@ -168,16 +166,13 @@ class SuiteView:
 
 def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
     """Sort suites: images before tables, then suites that lead with both questions, larger images, and more rows."""
-    records = {view: view.results.suite.dataset_record for view in views}
-    return sorted(
-        records,
-        key=lambda view: (
-            records[view].tabular,
-            not view.leads_with_roar_and_own_network,
-            -prod(records[view].shape),
-            -sum(name not in view.results.suite.added for name in view.rows),
-        ),
-    )
+
+    def make_sort_key(view: SuiteView) -> tuple[bool, bool, int, int]:
+        suite, leads = view.results.suite, view.leads_with_roar_and_own_network
+        own_rows = sum(name not in suite.added for name in view.rows)
+        return suite.dataset_record.tabular, not leads, -prod(suite.dataset_record.shape), -own_rows
+
+    return sorted(views, key=make_sort_key)
 
 
 def rank_by_headline(suite: SuiteSpec, protocol: Protocol) -> int:

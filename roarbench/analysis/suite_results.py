@@ -267,12 +267,11 @@ class SuiteResults:
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:
         """Return the rows that have no rank because their results are inconsistent."""
-        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
-        return [
-            UnrankedRow(protocol.name, unit, name, reason)
-            for protocol, unit, fill in boards
-            for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
-        ]
+        rows = list[UnrankedRow]()
+        for board in dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks):
+            reasons = self.explain_inconsistent_rows(*board).items()
+            rows += [UnrankedRow(board[0].name, board[1], name, reason) for name, reason in reasons]
+        return rows
 
     def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.

@@ -55,11 +55,8 @@ def compare_under_protocol(
 ) -> Replication | None:
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = part.find_default_unit(protocol)
-    boards = [
-        judge_suite(results, unit).make_board(protocol, unit, part.estimators)
-        for results in (first, second)
-        if results.results
-    ]
+    both = (judge_suite(results, unit) for results in (first, second) if results.results)
+    boards = [judges.make_board(protocol, unit, part.estimators) for judges in both]
     complete = [board for board in boards if board and board.images]
     if len(complete) < 2:
         return None
@@ -147,7 +144,5 @@ def _summarize_agreement(replication: Replication) -> str:
     beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
     inside = f"{replication.inside} of {replication.gains}"
     gains = f" Gains inside the 95% prediction interval of the other table: {inside}." if replication.gains else ""
-    return (beats if replication.beats_asked else "") + (
-        f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "
-        f"{replication.opposed} opposed.{gains}{tau}"
-    )
+    equal = f"{replication.equal} of {replication.verdicts} equal, {replication.opposed} opposed"
+    return f"{beats * bool(replication.beats_asked)}Verdicts against single controls: {equal}.{gains}{tau}"

@@ -72,11 +72,8 @@ def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[
 
 
 def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
-    return [
-        {"run": describe_run(point, suite), "estimator": point.cell.estimator, "reason": reason}
-        for point, (_, reason) in states.items()
-        if reason
-    ]
+    reasons = ((point, reason) for point, (_, reason) in states.items() if reason)
+    return [{"run": describe_run(at, suite), "estimator": at.cell.estimator, "reason": why} for at, why in reasons]
 
 
 def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:

@@ -211,11 +211,8 @@ class SuiteTable:
         if not protocol.trains:
             return "the reference, not retrained"
         measured = (protocol.order, protocol.retrain, self.unit, self.fill)
-        planned = [
-            block.seeds
-            for block in suite.blocks
-            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == measured
-        ]
+        kinds = (((one.protocol.order, one.protocol.retrain, one.unit, one.fill), one.seeds) for one in suite.blocks)
+        planned = [seeds for kind, seeds in kinds if kind == measured]
         counts, most = sorted({row.seeds for row in self.board.rows if row.seeds}), max(planned, default=0)
         seeds = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         return seeds if max(counts, default=0) >= most else f"{seeds} of {most}"

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 
 from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.faithfulness_scores import IMAGES
@@ -49,13 +50,8 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    doubts = (
-        describe_missing_runs(table),
-        _explain_no_scored_images(table),
-        _describe_missing_controls(table),
-        describe_search(table),
-    )
-    return list(filter(None, (*doubts, *_describe_doubts(table, always=True))))
+    parts = (describe_missing_runs, _explain_no_scored_images, _describe_missing_controls, describe_search)
+    return list(filter(None, (*(describe(table) for describe in parts), *_describe_doubts(table, always=True))))
 
 
 def note_if_self_reported(table: SuiteTable) -> str:
@@ -189,12 +185,8 @@ def _describe_fewer_scored_images(table: SuiteTable) -> str:
     headings = {metric.id: metric.heading.partition(" ")[0] for metric in table.metrics}
     rows = [row.estimator for row in table.board.rows]
     most = max((counts.get((name, metric), 0) for name in rows for metric in headings), default=0)
-    fewer = [
-        f"{headings[metric]} of {name} {counts[name, metric]}"
-        for name in rows
-        for metric in headings
-        if counts.get((name, metric), most) < most
-    ]
+    below = (at for at in product(rows, headings) if counts.get(at, most) < most)
+    fewer = [f"{headings[metric]} of {name} {counts[name, metric]}" for name, metric in below]
     reason = "without constant maps and, for FC, constant outputs"
     return f"Images in each mean of Quantus: {most}, but {', '.join(fewer)} ({reason})." if fewer else ""
 
