@@ -20,6 +20,9 @@ Point = tuple[str, float]  # estimator and level
 
 UNTOUCHED: Point = (CLEAN, 0.0)  # the point at t = 0, shared by all curves
 _AT_ONCE = 4_000_000  # sums that are converted to floats at a time, 16 to 32 MB
+# products that OpenBLAS computes in one thread; its other threads would spin for 25 ms after each larger matrix product
+_IN_ONE_THREAD = 250_000
+_FEW_IMAGES = 8  # a matrix product of fewer images takes longer than the threads spin
 _EXACT_IN_FLOAT32 = 2**24
 POINTS = 100.0  # accuracy points (percent) per unit of accuracy
 
@@ -125,7 +128,9 @@ def compute_second_moments(sums: NDArray[Any]) -> Floats:
     if sums.dtype.kind == "f":  # a product of matrices has other last bits on other processors
         return np.array([(sums * row).sum(1) for row in sums]).reshape(count, count)
     exact = float(np.abs(sums).max(initial=0)) ** 2 * images < _EXACT_IN_FLOAT32
-    moments, step = np.zeros((count, count)), max(1, _AT_ONCE // max(1, 2 * count))
+    moments, step = np.zeros((count, count)), _IN_ONE_THREAD // max(1, count**2)
+    if step < _FEW_IMAGES:
+        step = max(1, _AT_ONCE // max(1, 2 * count))
     for start, end in pairwise((*range(0, images, step), images)):
         part: NDArray[Any] = sums[:, start:end].astype(np.float32 if exact else np.float64)
         moments += part @ part.T

@@ -1,7 +1,9 @@
 """Variances of cells, gains and differences: bootstraps of images, slow loops, and hand-made tables of networks."""
 
+import os
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from roarbench.stats.variance_components import (
     estimate_variance_components,
 )
 from tests.helpers.known_contrasts import LEVELS, make_explained_rows
+from tests.helpers.processes import run_python
 
 COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
 KNOWN = ReferenceVariance(2e-4, 0.0, 1e9, LEVELS, COVARIANCE, 0.5, 10**9, prior_freedom=1e9, rows=2, networks=10**9)
@@ -24,9 +27,13 @@ def make_rows(rows=2, networks=2, trainings=1, images=400, seed=0):
     return make_explained_rows(rows, networks, trainings, images, seed)
 
 
-@pytest.mark.parametrize("at_once", [module._AT_ONCE, 900])  # all images at once, and 150 at a time
-def test_image_variance_matches_bootstrap_of_images(monkeypatch, at_once):
+@pytest.mark.parametrize(
+    ("at_once", "in_one_thread"),  # all images at once, or 75 at a time, with many cells or few
+    [(module._AT_ONCE, module._IN_ONE_THREAD), (900, 0), (module._AT_ONCE, 36 * 75)],
+)
+def test_image_variance_matches_bootstrap_of_images(monkeypatch, at_once, in_one_thread):
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_IN_ONE_THREAD", in_one_thread)
     scores, images = make_rows(), 400
     cells = measure_cells(replace(scores, references={}), None)
     counts = np.random.default_rng(1).multinomial(images, np.full(images, 1 / images), size=20_000)
@@ -47,6 +54,26 @@ def test_whole_moments_are_exact_and_independent_of_order_of_images():
     turned = replace(scores, correct={point: bits[:, ::-1] for point, bits in scores.correct.items()})
     one, other = (measure_cells(each, None).images for each in (scores, turned))
     np.testing.assert_array_equal(one, other)
+
+
+_PRODUCTS = """
+import os, time
+from pathlib import Path
+import numpy as np
+from roarbench.stats.correctness_and_gain import compute_second_moments
+for _ in range(20):
+    compute_second_moments(np.ones((41, 1000), np.int16))
+    time.sleep(0.05)
+threads = [each for each in Path("/proc/self/task").iterdir() if each.name != str(os.getpid())]
+ticks = [each.joinpath("stat").read_text().rpartition(")")[2].split()[11:13] for each in threads]
+print(sum(int(tick) for pair in ticks for tick in pair))
+"""
+
+
+@pytest.mark.skipif(os.cpu_count() == 1 or not Path("/proc/self/task").exists(), reason="one thread, or not Linux")
+def test_other_threads_do_not_spin_after_products():
+    """Threads of OpenBLAS spin for 25 ms after a product that they took part in, 2.5 ticks of the clock."""
+    assert int(run_python(_PRODUCTS, OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2")) < 10
 
 
 def test_joined_protocols_are_paired_by_images_and_networks():
