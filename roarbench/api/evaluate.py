@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
+from roarbench.api.call_guard import read_functions, restore_functions
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
 from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
@@ -29,7 +30,6 @@ from roarbench.api.submission_source import (
     warn_of_values_outside_file,
 )
 from roarbench.api.suites import Suite, load_suite, make_console
-from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings
 from roarbench.common.device_settings import restore_global_generators
 from roarbench.common.enums import Split
@@ -188,12 +188,12 @@ def _try_function_on_noise(submission: Submission, function: EstimateFunction, p
     part = ExplainedPart(model, images, torch.tensor(_NOISE_TARGETS), torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
     try:
         with DRAWING, restore_global_generators():
-            functions, settings = TorchFunctions.read([model]), read_settings()
+            functions, settings = read_functions([model]), read_settings()
             try:
                 _refuse_unrepeatable_maps(submission, function, part, count_images_per_call(network))
             finally:
                 restore_settings(settings)
-                functions.restore()
+                restore_functions(functions)
     except Refusal as refusal:
         error = refusal.__context__  # raised by the function
         if isinstance(error, KeyboardInterrupt):

@@ -152,7 +152,7 @@ class Explainers:
 
     def protect(self, networks: Sequence[nn.Module]) -> Self:
         """Return these estimators, whose functions leave the networks and torch as they are now."""
-        return replace(self, guard=CallGuard(networks))
+        return replace(self, guard=CallGuard(list(map(find_own_network, networks))))
 
     def rank_features(self, batch: ExplainedBatch, finished: Maps) -> Iterator[RankedMaps]:
         """Yield each image's ranked features for one estimator after another; CallerError for unusable maps.

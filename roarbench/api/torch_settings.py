@@ -26,6 +26,9 @@ _HOOKS = [
     name for name in vars(global_hooks) if name.startswith("_global_") and isinstance(vars(global_hooks)[name], dict)
 ]
 _NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # NumPy's own setting
+_ATTENTION = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")  # kernels, of `torch.backends.cuda`
+_read_function_modes: Callable[[], list[Any]] = _get_current_function_mode_stack
+_read_dispatch_modes: Callable[[], list[Any]] = dispatch._get_current_dispatch_mode_stack
 _left_guards: list[Any] = []  # a guard that ended would bring back the inference mode that a function left on
 
 
@@ -64,26 +67,11 @@ def _write_inference_mode(enabled: bool) -> None:
     _left_guards.append(guard)
 
 
-def _read_function_modes() -> tuple[Any, ...]:
-    return tuple(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
-
-
-def _write_function_modes(modes: tuple[Any, ...]) -> None:
-    for _ in _read_function_modes():
-        _pop_mode()  # type: ignore[no-untyped-call]
+def _replace_stack(now: list[Any], modes: list[Any], pop: Callable[[], object], push: Callable[[Any], object]) -> None:
+    for _ in now:
+        pop()
     for mode in modes:
-        _push_mode(mode)  # type: ignore[no-untyped-call]
-
-
-def _read_dispatch_modes() -> tuple[Any, ...]:
-    return tuple(dispatch._get_current_dispatch_mode_stack())
-
-
-def _write_dispatch_modes(modes: tuple[Any, ...]) -> None:
-    for _ in _read_dispatch_modes():
-        dispatch._pop_mode()
-    for mode in modes:
-        dispatch._push_mode(mode)
+        push(mode)
 
 
 def _flushes_denormals() -> bool:
@@ -115,32 +103,11 @@ def _list_backend_flags() -> list[tuple[Any, str]]:
     return flags + [(part, "fp32_precision") for part in list_float32_backends()] + [(backends.mkldnn, "enabled")]
 
 
-def _read_attention_kernels() -> tuple[bool, ...]:
-    cuda: Any = torch.backends.cuda
-    kernels = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp_enabled, cuda.cudnn_sdp_enabled)
-    return tuple(kernel() for kernel in kernels)
-
-
-def _write_attention_kernels(enabled: tuple[bool, ...]) -> None:
-    cuda: Any = torch.backends.cuda
-    kernels = (cuda.enable_flash_sdp, cuda.enable_mem_efficient_sdp, cuda.enable_math_sdp, cuda.enable_cudnn_sdp)
-    for enable, value in zip(kernels, enabled, strict=True):
-        enable(value)
-
-
-def _read_deterministic() -> tuple[bool, bool]:
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-
-
 def _write_deterministic(state: tuple[bool, bool]) -> None:
     enabled, warn_only = state
     imported = "torch._inductor.config" in sys.modules  # the public function imports this compiler, which takes seconds
     write = torch.use_deterministic_algorithms if imported else torch._C._set_deterministic_algorithms
     write(enabled, warn_only=warn_only)
-
-
-def _read_global_hooks() -> dict[str, dict[Any, Any]]:
-    return {name: dict(vars(global_hooks)[name]) for name in _HOOKS}
 
 
 def _write_global_hooks(contents: dict[str, dict[Any, Any]]) -> None:
@@ -157,9 +124,16 @@ def _write_warning_filters(filters: list[Any]) -> None:
 _SETTINGS = (
     # modes come first, because they may change what the other functions return
     _Setting(
-        "the modes of torch functions, such as the default device", _read_function_modes, _write_function_modes, ()
+        "the modes of torch functions, such as the default device",
+        _read_function_modes,
+        lambda modes: _replace_stack(_read_function_modes(), modes, _pop_mode, _push_mode),
+        [],
     ),
-    _Setting("the dispatch modes", _read_dispatch_modes, _write_dispatch_modes),
+    _Setting(
+        "the dispatch modes",
+        _read_dispatch_modes,
+        lambda modes: _replace_stack(_read_dispatch_modes(), modes, dispatch._pop_mode, dispatch._push_mode),
+    ),
     _Setting("inference mode", torch.is_inference_mode_enabled, _write_inference_mode),
     _Setting("gradients (grad mode)", torch.is_grad_enabled, torch.set_grad_enabled, True),
     _Setting("autocast", _read_autocast, _write_autocast),
@@ -171,12 +145,24 @@ _SETTINGS = (
         lambda state: torch.set_anomaly_enabled(*state),
         (False, True),
     ),
-    _Setting("deterministic algorithms", _read_deterministic, _write_deterministic),
+    _Setting(
+        "deterministic algorithms",
+        lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        _write_deterministic,
+    ),
     _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
     _Setting("the handling of denormal numbers", _flushes_denormals, torch.set_flush_denormal, False),
     _Setting("precision and kernels (torch.backends)", _read_backends, _write_backends),
-    _Setting("the kernels of attention", _read_attention_kernels, _write_attention_kernels),
-    _Setting("the hooks of all modules (torch.nn.modules.module)", _read_global_hooks, _write_global_hooks),
+    _Setting(
+        "the kernels of attention",
+        lambda: {name: getattr(torch.backends.cuda, f"{name}_enabled")() for name in _ATTENTION},
+        lambda states: [getattr(torch.backends.cuda, f"enable_{name}")(on) for name, on in states.items()],
+    ),
+    _Setting(
+        "the hooks of all modules (torch.nn.modules.module)",
+        lambda: {name: dict(vars(global_hooks)[name]) for name in _HOOKS},
+        _write_global_hooks,
+    ),
     # of these, a function that changes them would lose this package's warnings, or make the computation of others fail
     _Setting("", lambda: list(warnings.filters), _write_warning_filters),
     _Setting("", np.geterr, lambda state: np.seterr(**state), _NUMPY_ERRORS),

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from roarbench.analysis.result_checks import describe_chance
+from roarbench.api.call_guard import list_foreign_functions
 from roarbench.api.inputs import move_to_model, warn_caller
-from roarbench.api.torch_patches import list_foreign_functions
 from roarbench.common.device_settings import restore_global_generators
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type, list_some
@@ -31,7 +31,7 @@ from roarbench.compute.network_checks import (
 )
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is_near_chance
-from roarbench.submissions.network_changes import ADVICE, NetworkState
+from roarbench.submissions.network_changes import NetworkState
 
 _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
@@ -169,27 +169,6 @@ def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
         yield own
     finally:
         hook.remove()
-
-
-@contextmanager
-def refuse_changes_of_network(
-    model: nn.Module, name: str, images: Tensor, state: NetworkState | None = None
-) -> Iterator[None]:
-    """Undo changes of the network at the end, and raise CallerError if the function `name` changed what it computes.
-
-    Changes after which logits and gradients of these images are the same are undone without an error: libraries add
-    hooks that only record, such as those of transformers for `output_attentions`, or store their parameters anew.
-    `state` is the state at the start of the block, if known.
-    """
-    state, effective = state or NetworkState.read(model), False
-    try:
-        yield
-        if not state.has_same_outputs():
-            effective = state.undo_changes(model, images)
-    finally:
-        state.restore()
-    if effective:
-        raise CallerError(f"{name} modified the model {ADVICE}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from torch.nn.modules import module as modules
 from torch.overrides import TorchFunctionMode
 
 import roarbench as rb
-from roarbench.api.torch_patches import TorchFunctions, list_foreign_functions
+from roarbench.api.call_guard import list_foreign_functions, read_functions, restore_functions
 from roarbench.compute.networks import StridedProjection, build_network
 from tests.helpers.user_networks import WithChangedOutput
 
@@ -146,13 +146,13 @@ def test_torch_itself_replaces_no_function(networks):
     bundled = build_network("resnet-quick", 10, 3, 64, torch.Generator())  # has layers that name torch's module
     assert any(type(module) is StridedProjection for module in bundled.modules())
     assert list_foreign_functions([*networks, bundled]) == []
-    before = TorchFunctions.read(networks)
+    before = read_functions(networks)
     torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
     Saliency(networks[0]).attribute(IMAGES.clone().requires_grad_(), target=1)
-    assert before.list_replaced() == []
+    assert restore_functions(before) == []
     nn.Module.added_by_a_library = half
     try:
-        assert before.list_replaced() == [] and list_foreign_functions(networks) == []
+        assert restore_functions(before) == [] and list_foreign_functions(networks) == []
     finally:
         del nn.Module.added_by_a_library
 

@@ -11,7 +11,8 @@ from captum.attr import GuidedGradCam, IntegratedGradients, NoiseTunnel, Salienc
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.user_networks import refuse_changes_of_network, warn_if_at_chance
+from roarbench.api.call_guard import CallGuard
+from roarbench.api.user_networks import warn_if_at_chance
 from roarbench.compute.network_checks import describe_changed_gradient
 from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.user_networks import WithChangedOutput
@@ -273,7 +274,7 @@ def test_changes_without_effect_on_outputs_are_undone(networks, change):
     model.tables = {"layers": [model[0]], "array": np.zeros(3), "names": {"a", "b"}}
     next(model.parameters()).grad = torch.ones_like(next(model.parameters()))
     before, optimiser = read_everything(model), torch.optim.SGD(model.parameters(), 1)
-    with refuse_changes_of_network(model, "mine", IMAGES):
+    with CallGuard([model]).protect("mine", 0, IMAGES):
         change(model)
         assert read_everything(model) != before
     assert read_everything(model) == before
@@ -304,11 +305,11 @@ def test_changes_without_effect_on_outputs_are_undone(networks, change):
 def test_changes_of_network_are_refused_and_undone(networks, change):
     model = copy.deepcopy(networks[0]).eval().append(WithSettings())
     model[-1].register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
-    with refuse_changes_of_network(model, "mine", IMAGES):
+    with CallGuard([model]).protect("mine", 0, IMAGES):
         logits = model(IMAGES)
     before, layers = {name: value.clone() for name, value in model.state_dict().items()}, list(model)
     words = r"^mine modified the model \(weights, mode, hooks, methods or modules\); undo this at the end, or work"
-    with pytest.raises(rb.CallerError, match=words), refuse_changes_of_network(model, "mine", IMAGES):
+    with pytest.raises(rb.CallerError, match=words), CallGuard([model]).protect("mine", 0, IMAGES):
         change(model)
     torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0, equal_nan=True)
     assert list(model) == layers and torch.equal(model(IMAGES), logits)
@@ -339,7 +340,7 @@ def test_functions_that_leave_a_hook_are_refused(networks, call):
 
 def test_changes_of_network_are_undone_after_exception():
     model = nn.Linear(2, 2)
-    with pytest.raises(ZeroDivisionError), refuse_changes_of_network(model, "mine", IMAGES):
+    with pytest.raises(ZeroDivisionError), CallGuard([model]).protect("mine", 0, IMAGES):
         model.register_forward_hook(lambda module, inputs, output: output * 0)
         print(1 / 0)
     assert not model._forward_hooks
@@ -350,7 +351,7 @@ def test_changes_of_network_are_undone_after_exception():
 def test_script_modules_count_as_unchanged(freeze):
     model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
     state = NetworkState.read(model)
-    with refuse_changes_of_network(model, "mine", IMAGES):
+    with CallGuard([model]).protect("mine", 0, IMAGES):
         model(torch.ones(1, 2))
     assert state.is_kept_by(model)
 
