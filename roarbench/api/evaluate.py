@@ -3,9 +3,10 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from torch import Tensor
 from roarbench.api.call_guard import read_functions, restore_functions
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
-from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
+from roarbench.api.map_checks import describe_unfit_maps
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
@@ -40,7 +41,7 @@ from roarbench.compute.networks import DRAWING, build_network
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
-from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.job_context import JobContext
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
@@ -49,10 +50,10 @@ from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import apply_selection_options, select_part_of_suite
 from roarbench.report.status import list_run_failures
-from roarbench.store.ranking_files import MapProvenance, RankingSpec
+from roarbench.store.ranking_files import MapProvenance
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.limits_and_faults import TRANSPOSED, Refusal
+from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.run_in_sandbox import count_images_per_call, find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
@@ -64,8 +65,6 @@ from roarbench.submissions.submission_calls import (
 from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
 from roarbench.submissions.submission_validation import (
     are_equal_up_to_rounding,
-    are_transposed,
-    change_corners,
     refuse_unrepeatable_or_batch_dependent_maps,
 )
 
@@ -159,17 +158,13 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
     if callable(estimator):
         submission = make_submission(name, estimator)
         warn_of_values_outside_file(submission)
-        _try_function_on_noise(submission, _adapt_as_in_file(name, estimator), suite.runnable_plan)
+        # the function as the entry point of its file would be, without writing the function itself
+        module = ModuleType("function")
+        vars(module).update(torch=torch, function=estimator)
+        exec(choose_entry_point_code(name, estimator).format(call="function"), vars(module))
+        _try_function_on_noise(submission, find_entry_point(module), suite.runnable_plan)
         return submission
     return _read_maps(name, estimator)
-
-
-def _adapt_as_in_file(name: str, function: Callable[..., Any]) -> EstimateFunction:
-    """Return a function as the entry point of its file would be, without writing the function itself."""
-    module = ModuleType("function")
-    vars(module).update(torch=torch, function=function)
-    exec(choose_entry_point_code(name, function).format(call="function"), vars(module))
-    return find_entry_point(module)
 
 
 def _try_function_on_noise(submission: Submission, function: EstimateFunction, plan: SuiteSpec) -> None:
@@ -217,15 +212,12 @@ def _refuse_unrepeatable_maps(
         seen = f"{submission.name}: the file of the function, which a run calls, computes other maps than the function"
         raise CallerError(f"{seen}; do not read __name__, __file__, or a function's own attributes in it")
 
-    def make_maps(targets: Tensor, watch: AbstractContextManager[None] = nullcontext()) -> Tensor:  # noqa: B008
-        with watch:
-            return _compute_finite_maps(estimate, part._replace(targets=targets))
+    def make_maps(images: Tensor, targets: Tensor, watch: AbstractContextManager[None] | None = None) -> Tensor:
+        with watch or nullcontext():
+            return _compute_finite_maps(estimate, part._replace(images=images, targets=targets))
 
-    if is_of_another_class(make_maps, maps, part.model, part.images, part.targets):
-        warn_caller(f"an image's map by {submission.name} {OTHER_CLASS}")
-    with_other_corners = (part._replace(images=images) for images in change_corners(part.images))
-    if are_transposed(maps, (_compute_finite_maps(estimate, changed) for changed in with_other_corners)):
-        warn_caller(f"an image's map by {submission.name} {TRANSPOSED}")
+    for fault in describe_unfit_maps(make_maps, maps, part.model, part.images, part.targets):
+        warn_caller(f"an image's map by {submission.name} {fault}")
     if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
@@ -284,12 +276,12 @@ class _Evaluation(NamedTuple):
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
         _check_map_shapes(name, maps, work)
-        row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
+        row = self._store_submission(_make_checksum_submission(name, maps), trusted=True)
         part = self._select_rows_of_suite(plan, [row])
         # the row's sanity-check variants need maps of other networks or classes, which only a function can compute
         ids = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
         part = select_part_of_suite(part, ids)
-        rank_precomputed_maps(row, maps, replace(work, suite=part))
+        _rank_precomputed_maps(row, maps, replace(work, suite=part))
         self._run_plan(part)
         return row, part
 
@@ -360,7 +352,7 @@ def _read_map_array(name: str, array: Any) -> NDArray[Any]:
     return convert_to_smallest_float(drop_channel_axis(values))
 
 
-def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
+def _make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
     """Return a submission with the checksums of these maps; the submission cannot compute maps."""
     checksums = {
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
@@ -371,22 +363,20 @@ def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
     )
 
 
-def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:
+def _rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:
     """Rank the features of all images by maps, per network and unit, unless the rankings are already stored."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
-    for number, explained in enumerate(work.explained):
-        for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
-            if not work.rankings.has_finished(spec):
-                for split in spec.splits:
-                    _rank_maps(explained, spec, split, maps[split][number])
-                join_ranked_ranges(work, spec)
-
-
-def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[Any]) -> None:
-    weights = explained.store.read_checksum()
-    for start in range(0, len(maps), _IMAGES_PER_BATCH):
-        stop = min(start + _IMAGES_PER_BATCH, len(maps))
-        ids = make_image_ids(split, start, stop).numpy()
-        planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ids, spec.layout)
-        provenance = MapProvenance(None, weights, ties=tied)
-        explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)
+    for (number, explained), unit in product(enumerate(work.explained), units):
+        spec = work.make_ranking_spec(find_estimator(row), unit, number)
+        if work.rankings.has_finished(spec):
+            continue
+        weights = explained.store.read_checksum()
+        for split in spec.splits:
+            own = maps[split][number]
+            for start in range(0, len(own), _IMAGES_PER_BATCH):
+                stop = min(start + _IMAGES_PER_BATCH, len(own))
+                ids = make_image_ids(split, start, stop).numpy()
+                planes, tied = rank_to_bit_planes(torch.from_numpy(own[start:stop]), ids, spec.layout)
+                provenance = MapProvenance(None, weights, ties=tied)
+                work.rankings.write_part(spec, split, start, stop, planes, provenance)
+        join_ranked_ranges(work, spec)

@@ -13,7 +13,7 @@ from roarbench.analysis.load_results import load_from_open_store, open_store_for
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.api.row_difference import Difference, TwoDifferences
+from roarbench.api.gain_tables import Difference, TwoDifferences
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from roarbench.api.call_guard import CallGuard
 from roarbench.api.inputs import move_to_model, warn_caller, warn_of_byte_values
-from roarbench.api.map_checks import OTHER_CLASS, is_of_another_class
+from roarbench.api.map_checks import describe_unfit_maps
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.user_networks import expose_unwrapped_network, find_own_network
 from roarbench.common.device_settings import is_out_of_memory
@@ -29,8 +28,7 @@ from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator, Search
 from roarbench.estimators.map_input import Batch
-from roarbench.submissions.limits_and_faults import TRANSPOSED
-from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_transposed, change_corners
+from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
 _HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
@@ -46,10 +44,6 @@ class ExplainedBatch(NamedTuple):
     rows: Tensor  # int64 (n,), positions among all images
     ids: Tensor  # int64 (n,), hash of each image's content; seeds the image's random numbers
     is_copied: bool = True  # whether a function gets copies of the images and targets
-
-    def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
-        """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
-        return list(map(self.select, split_into_batches(self.images)))
 
     def select(self, part: slice | list[int]) -> "ExplainedBatch":
         """Return a part of the batch, or its images in another order."""
@@ -135,8 +129,10 @@ class Explainers:
             maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name in self.functions:
+            # a batch may be large on a GPU, and a user's function may make many copies of each image
+            parts = map(batch.select, split_into_batches(batch.images))
             with explain_failure([name], batch, self.guard):
-                maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
+                maps[name] = torch.cat([self._call_function(name, part) for part in parts])
         return maps
 
     def _call_function(
@@ -263,11 +259,7 @@ class Explainers:
             if same and (are_equal_up_to_rounding(made, maps) or are_equal_up_to_rounding(made, other_targets)):
                 seen = f"depends on the image's place in its batch, or on an earlier batch of this size, {so}"
                 return f"{seen}; explain each image on its own, for the given target, and keep no maps"
-        chosen = partial(make_maps, images, ids=seeds)
-        if is_of_another_class(chosen, maps, batch.model, images, targets):
-            return OTHER_CLASS
-        of_changed = (make_maps(changed, targets) for changed in change_corners(images))
-        return TRANSPOSED if are_transposed(maps, of_changed) else ""
+        return next(describe_unfit_maps(make_maps, maps, batch.model, images, targets), "")
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}

@@ -1,13 +1,15 @@
-"""The table of `rb.own_network_gain`: gains of several estimators with intervals and verdicts; what tables share."""
+"""The table of `rb.own_network_gain`: gains of several estimators with intervals and verdicts; what tables share.
+
+The comparison of two rows is the same record in this table and in that of a suite.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from roarbench.api.row_difference import Difference
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.report.table_record import ROW_KEY, Bar, Table, format_signed_value, format_thousandths, make_column
@@ -23,12 +25,55 @@ from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkVerdict,
 )
+from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
 FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts."
+
+
+class Difference(NamedTuple):
+    """Comparison of two rows of a table, paired by images, references and seeds.
+
+    Attributes:
+        points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's
+            gain is 0 by construction (`matched`, DiffROAR), 0 is used instead of Random's measured gain.
+        low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
+        p_adjusted: Two-sided p value. If a column of the table has the comparison, p is adjusted for the column
+            (Benjamini and Hochberg 1995); if `planned`, it is not adjusted.
+        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table. None without an
+            interval, if the networks are at chance, and if both gains are 0 by construction.
+        gains: Gains of the two rows, with their intervals.
+        protocol: Protocol that measured the gains, such as `roar`.
+        unit: Unit of the removed features, such as `scalar`.
+        beside_zero: For own-network gain, each row's verdict, such as `0 by construction`; None for other protocols.
+        subtraction: The subtraction behind `points`, such as `grad - 0 (random's gain by construction)`.
+        planned: Whether no column of a table has this comparison. It is then one planned comparison; of several such
+            comparisons, some are significant by chance, and rank intervals hold for all pairs at once.
+        unfinished: Missing runs that can change the verdict, such as `6 of 99 runs are missing`; empty without any.
+    """
+
+    points: float | None
+    low: float | None
+    high: float | None
+    p_adjusted: float | None
+    verdict: Verdict | None
+    gains: tuple[Estimate, Estimate]
+    protocol: str
+    unit: str
+    beside_zero: tuple[OwnNetworkVerdict | None, OwnNetworkVerdict | None] = (None, None)
+    subtraction: str = ""
+    planned: bool = False
+    unfinished: str = ""
+
+
+class TwoDifferences(NamedTuple):
+    """Two rows compared by ROAR and by own-network gain; None if the suite does not measure both rows."""
+
+    roar: Difference | None
+    own_network: Difference | None
 
 
 class GainTable(ABC):
@@ -186,28 +231,21 @@ class OwnNetworkTable(GainTable):
         """Return the table, largest gain first, with its columns and notes."""
         names = self._sort_names()
         verdicts = [self.verdicts[name] for name in names]
-        permutations = [gain and gain.permutation for gain in map(self.gains.get, names)]
+        gains = [self.gains[name] for name in names]
+        permutations = [gain and gain.permutation for gain in gains]
         permutation = "permutation p" * (self.networks >= FEWEST_PERMUTED)
         columns = [
             make_column(ROW_KEY, names, "estimator", side="left"),
             make_column("gain", map(self.gain, names), "gain [95 %]"),
-            *(
-                make_column(
-                    f"gains{{}}/{t}",
-                    (self._estimate_at_level(name, number) for name in names),
-                    f"at {t:g}",
-                    form=format_signed_value,
-                )  # fmt: skip
-                for number, t in enumerate(self.levels)
-            ),
+        ]
+        for number, t in enumerate(self.levels):
+            estimates = [estimate_gain(gain.levels[number]) if gain else Estimate(0.0) for gain in gains]
+            columns.append(make_column(f"gains{{}}/{t}", estimates, f"at {t:g}", form=format_signed_value))
+        columns += [
             make_column("verdict", (verdict and str(verdict) for verdict in verdicts), "verdict", has_words=True),
             make_column("permutation_p", permutations, permutation, form=format_thousandths),
         ]
         return Table("", tuple(columns), tuple(self.caption.split("\n")))
-
-    def _estimate_at_level(self, name: str, number: int) -> Estimate:
-        own_gain = self.gains[name]
-        return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.levels[number])
 
     def bars_by_panel(self) -> dict[str, dict[str, Bar]]:
         """Return a single panel with the gains and verdicts by estimator, largest gain first."""

@@ -140,13 +140,6 @@ def read_real_number(number: Any, subject: str = "a removal fraction") -> float:
     raise CallerError(f"{subject} is {number!r}, expected a number; 30 % is written 0.3")
 
 
-def read_seed(seed: Any) -> int:
-    """Convert a seed, a whole number from 0; CallerError for anything else."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise CallerError(f"seed is {seed!r}, expected a whole number from 0")
-    return int(seed)
-
-
 def find_channel_ranges_without_outliers(images: NDArray[np.float32]) -> ValueRange:
     """Return the smallest and largest value of each channel of images (n, c, h, w), without far outliers.
 

@@ -1,30 +1,44 @@
-"""Find functions whose maps are of another class than the target."""
+"""Find functions whose maps are of another class than the target, or transposed."""
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
-from roarbench.submissions.submission_validation import are_equal_up_to_rounding
+from roarbench.submissions.limits_and_faults import TRANSPOSED
+from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_transposed, change_corners
 
-OTHER_CLASS = (
+_OTHER_CLASS = (
     "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
     "about the predicted class; explain the given targets"
 )
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
-def is_of_another_class(
+def describe_unfit_maps(
+    make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor
+) -> Iterator[str]:
+    """Yield what is wrong with a function's maps, which explain the images for the targets.
+
+    `make_maps(images, targets)` makes such maps, also within a context `watch`.
+    """
+    if _is_of_another_class(partial(make_maps, images), maps, network, images, targets):
+        yield _OTHER_CLASS
+    if are_transposed(maps, (make_maps(changed, targets) for changed in change_corners(images))):
+        yield TRANSPOSED
+
+
+def _is_of_another_class(
     make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor
 ) -> bool:
     """Return whether a function explains another class than the target: a fixed one, a kept label, or the runner-up.
 
-    Functions that find the predicted class themselves, or explain no class, are not meant. `maps` explain the images
-    for the targets; `make_maps(targets)` makes such maps, also within a context `watch`.
+    Functions that find the predicted class themselves, or explain no class, are not meant.
     """
     with torch.no_grad():
         logits = network(images.clone())
@@ -58,30 +72,21 @@ def is_of_another_class(
 
 def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, targets: Tensor) -> bool:
     """Return whether maps that ignore targets are others once the network's outputs are in another order."""
-    reordered = make_maps(targets, watch=_change_logits(network, _move_to_next_class))
-    if are_equal_up_to_rounding(maps, reordered):
+
+    def make_changed(change: Callable[[Tensor], Tensor]) -> Tensor:
+        return make_maps(targets, watch=_change_logits(network, change))
+
+    if are_equal_up_to_rounding(maps, make_changed(lambda logits: logits.roll(1, 1))):
         return False
     # a function that takes the predicted class's row of the last layer's weights, as CAM does, or weights all rows by
-    # their probabilities, takes the next row twice
-    changes = (_raise_and_move, _raise_next_class)
-    return not are_equal_up_to_rounding(*(make_maps(targets, watch=_change_logits(network, each)) for each in changes))
-
-
-def _move_to_next_class(logits: Tensor) -> Tensor:
-    return logits.roll(1, 1)
-
-
-def _raise_and_move(logits: Tensor) -> Tensor:
-    """Give the predicted class a probability of about 1, then move all logits by a class."""
-    return _move_to_next_class(_raise(logits, logits.argmax(1)))
-
-
-def _raise_next_class(logits: Tensor) -> Tensor:
-    """Give the class after the predicted one a probability of about 1, and leave the others' logits as they are."""
-    return _raise(logits, (logits.argmax(1) + 1) % logits.shape[1])
+    # their probabilities, takes the next row twice: of the first logits, and of the second
+    moved = make_changed(lambda logits: _raise(logits, logits.argmax(1)).roll(1, 1))
+    next_raised = make_changed(lambda logits: _raise(logits, (logits.argmax(1) + 1) % logits.shape[1]))
+    return not are_equal_up_to_rounding(moved, next_raised)
 
 
 def _raise(logits: Tensor, classes: Tensor) -> Tensor:
+    """Give classes, (n,), a probability of about 1, and leave the others' logits as they are."""
     raised = nn.functional.one_hot(classes, logits.shape[1])
     return logits + raised * (20 + logits.detach().max() - logits.detach().min())
 

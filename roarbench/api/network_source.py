@@ -5,6 +5,7 @@ import io
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -124,26 +125,14 @@ class NetworkWithSource(NamedTuple):
     classes: int
     notes: tuple[str, ...] = ()  # lines about the initial values of networks that are built from `source` and trained
 
-    def build_untrained(self, images: Tensor) -> nn.Module:
-        """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
-        generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
-        return self._build(channels, size, generator).eval().to(images)
-
-    def check_training_start(self, images: Tensor) -> list[str]:
-        """Check what a network starts from that is built from `source` and trained (`check_training_start`)."""
-        _, channels, size, _ = images.shape
-
-        def build(seed: int) -> nn.Module:
-            return self._build(channels, size, torch.Generator().manual_seed(seed))
-
-        return check_training_start(build, images.cpu(), "the network")
-
-    def _build(self, channels: int, size: int, generator: torch.Generator) -> nn.Module:
+    def build_untrained(self, images: Tensor, seed: int = 0) -> nn.Module:
+        """Build the network from `source`, for images of the given shape."""
+        (_, channels, size, _), generator = images.shape, torch.Generator().manual_seed(seed)
         return build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
 
     def accepts_smaller_images(self, images: Tensor) -> bool:
         """Return whether the network accepts the smaller images of a recipe's first epochs."""
-        model = self.build_untrained(move_to_model(self.model, images)).train()
+        model = self.build_untrained(images).to(move_to_model(self.model, images)).train()
         for share in IMAGE_RECIPE.sides:
             side = round(share * images.shape[2])
             try:
@@ -186,10 +175,13 @@ def make_network_with_source(
         wrapped = add_second_logit(model, few)
         found = check_network(wrapped, few, images if wrapped is not model else None)
         if wrapped is not model:
-            source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
+            # a function with two logits, by the weights of `add_second_logit`; of z without an axis, one is added
+            steps = "" if len(list(wrapped.children())) == 2 else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
+            source += _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
+            function += "_of_two_classes"
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
-            untrained = network.build_untrained(few)
+            untrained = network.build_untrained(few).eval().to(few)
         except BuilderFailed as error:
             if builder:
                 raise
@@ -202,7 +194,7 @@ def make_network_with_source(
             seen = f"{made_by} builds a different network ({fit_on_one_line(str(error), 160)})"
             raise CallerError(f"{seen}; write one that builds the given network") from None
         if retrained:
-            notes += network.check_training_start(few)
+            notes += check_training_start(partial(network.build_untrained, few), few.cpu(), "the network")
     for line in (*found, *notes):
         say(f"warning: {line}")
     return network._replace(notes=tuple(notes))
@@ -238,9 +230,17 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     """
     written = WrittenStatements()
     retrained = images is not None
-    own = (module for module in model.modules() if not is_from_installed_package(type(module)))
-    replaced = _find_replaced_methods(model)
-    own_layers_last = retrained and has_own_module_that_sets_its_parts(own)
+    own_modules = (module for module in model.modules() if not is_from_installed_package(type(module)))
+    # callables by path, such as `0.forward`, that were assigned to a module in place of its class's method
+    replaced = {
+        f"{path}.{name}".lstrip("."): value
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if callable(value)
+        and callable(own := getattr(type(module), name, None))
+        and getattr(value, "__func__", value) is not own
+    }
+    own_layers_last = retrained and has_own_module_that_sets_its_parts(own_modules)
     try:
         if path := find_uncopyable_tensor(model):
             raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
@@ -260,28 +260,6 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
     modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"
     return _NETWORK.format(**parts, modules=modules, reset=RESET), notes
-
-
-def _find_replaced_methods(model: nn.Module) -> dict[str, Any]:
-    """Return callables by path, such as `0.forward`, that were assigned to a module in place of its class's method."""
-    return {
-        f"{path}.{name}".lstrip("."): value
-        for path, module in model.named_modules()
-        for name, value in vars(module).items()
-        if callable(value)
-        and callable(own := getattr(type(module), name, None))
-        and getattr(value, "__func__", value) is not own
-    }
-
-
-def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
-    """Add a function with two logits to the source of a network with one; return the source and the function's name.
-
-    The function has the weights of `external_networks.add_second_logit`.
-    """
-    steps = "" if logit_has_axis else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
-    added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
-    return source + added, f"{function}_of_two_classes"
 
 
 class _Pickler(pickle._Pickler):

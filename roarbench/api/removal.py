@@ -239,7 +239,9 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
-    return _rank_rows(flat, np.arange(len(flat)), inputs.read_seed(seed)).copy()
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise CallerError(f"seed is {seed!r}, expected a whole number from 0")
+    return _rank_rows(flat, np.arange(len(flat)), int(seed)).copy()
 
 
 @use_neutral_settings

@@ -41,34 +41,31 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def _split_for_scoring(images: Tensor, network: nn.Module) -> list[slice]:
-    """Divide images evenly into batches for one forward pass each; on a GPU, batches are as large as in a suite."""
-    count = len(images)
-    if is_on_gpu(network):
-        size = choose_scoring_batch_size(images.shape[3])
-        return [slice(start, start + size) for start in range(0, count, size)]
-    batches = min(max(1, count * images[0, 0].numel() // _SCORED_PIXELS), count)
-    return [slice(count * batch // batches, count * (batch + 1) // batches) for batch in range(batches)]
-
-
 def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
-    """Compute logits, float32 (n, classes) on the CPU, in batches; the network stays in its mode (train or eval)."""
+    """Compute logits, float32 (n, classes) on the CPU, in batches; the network stays in its mode (train or eval).
+
+    On a CPU, the batches are about equally large; on a GPU, they are as large as in a suite.
+    """
+    count, logits = len(images), []
+    if is_on_gpu(model):
+        size = choose_scoring_batch_size(images.shape[3])
+        batches = [images[start : start + size] for start in range(0, count, size)]
+    else:
+        number = min(max(1, count * images[0, 0].numel() // _SCORED_PIXELS), count)
+        batches = [images[count * batch // number : count * (batch + 1) // number] for batch in range(number)]
     with torch.no_grad():  # in inference mode, a forward that computes a gradient, or starts threads, fails
-        batches = (move_to_model(model, images[rows]) for rows in _split_for_scoring(images, model))
-        fast = (batch.contiguous(memory_format=choose_fastest_float32_layout(batch.device)) for batch in batches)
-        return torch.cat([_compute_batch_logits(model, batch).detach().cpu().float() for batch in fast])
-
-
-def _compute_batch_logits(model: nn.Module, batch: Tensor) -> Tensor:
-    try:
-        with convert_exit_to_error():
-            logits: Tensor = extract_logits(model(batch))
-    except Exception as error:  # the user's network may raise anything, for example for batches of another size
-        if is_out_of_memory(error):
-            raise
-        seen = f"{type(model).__name__} raised {describe_error(error)} for {format_count(len(batch), 'image')}"
-        raise CallerError(f"{seen}; its forward must take any number of images") from error
-    return logits
+        for batch in (move_to_model(model, batch) for batch in batches):
+            layout = choose_fastest_float32_layout(batch.device)
+            try:
+                with convert_exit_to_error():
+                    found = extract_logits(model(batch.contiguous(memory_format=layout)))
+            except Exception as error:  # the user's network may raise anything, for example for batches of another size
+                if is_out_of_memory(error):
+                    raise
+                seen = f"{type(model).__name__} raised {describe_error(error)} for {format_count(len(batch), 'image')}"
+                raise CallerError(f"{seen}; its forward must take any number of images") from error
+            logits.append(found.detach().cpu().float())
+    return torch.cat(logits)
 
 
 def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
@@ -104,11 +101,8 @@ class ThreadedNetworks(NamedTuple):
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:
         """Compute each network's logits for all images, (n, classes)."""
-
-        def compute_batch(networks: Sequence[nn.Module], rows: slice) -> list[Tensor]:
-            return [compute_logits(network, pixels[rows]) for network in networks]
-
-        logits_by_batch = self.map(compute_batch, split_into_batches(pixels, self.copies[0]))
+        batches = [pixels[rows] for rows in split_into_batches(pixels, self.copies[0])]
+        logits_by_batch = self.map(lambda networks, batch: [compute_logits(each, batch) for each in networks], batches)
         return [torch.cat(logits) for logits in zip(*logits_by_batch, strict=True)]
 
     def refuse_changed_logits(self, pixels: Tensor, logits: Sequence[Tensor]) -> None:
@@ -173,11 +167,6 @@ class ScoringRequest(NamedTuple):
             batches += [rows[part] for part in split_into_batches(self.pixels[rows], self.networks)]
         return batches
 
-    def make_explained_batches(self, rows: Tensor) -> list[ExplainedBatch]:
-        """Return one batch for the first network, and one for each sibling if all networks agree on the images."""
-        explained_networks = self.networks if self.agreed[rows[0]] else self.networks[:1]
-        return make_batch_per_network(explained_networks, self.pixels[rows], self.targets[rows], rows)
-
 
 class MapScores(NamedTuple):
     """Scores of the networks under one estimator's maps of a batch, or of all images."""
@@ -198,8 +187,10 @@ def make_and_score_maps(
     """Make the maps of all estimators batch by batch; return the networks' scores by estimator name."""
 
     def prepare(rows: Tensor) -> _PreparedBatch:
-        batches = request.make_explained_batches(rows)
-        return rows, [(batch, explainers.make_maps_in_calling_thread(batch)) for batch in batches]
+        # images on which the networks do not agree are explained for the first network alone
+        explained_networks = request.networks if request.agreed[rows[0]] else request.networks[:1]
+        explained = make_batch_per_network(explained_networks, request.pixels[rows], request.targets[rows], rows)
+        return rows, [(batch, explainers.make_maps_in_calling_thread(batch)) for batch in explained]
 
     def score(networks: Sequence[nn.Module], prepared: _PreparedBatch) -> list[MapScores]:
         rows, explained = prepared
@@ -210,21 +201,16 @@ def make_and_score_maps(
 
     batches = request.split_into_batches()
     parts_by_estimator = zip(*threads.map(score, map(prepare, batches)), strict=True)
-    positions = np.argsort(torch.cat(batches).numpy())
-    return {
-        name: _join_batches(parts, positions) for name, parts in zip(explainers.names, parts_by_estimator, strict=True)
-    }
-
-
-def _join_batches(parts: Sequence[MapScores], positions: NDArray[np.int64]) -> MapScores:
-    """Join one estimator's scores of all batches; `positions` restores the order of the images."""
-    columns = zip(*(part.correct for part in parts), strict=True)
-    return MapScores(
-        [np.concatenate(column, 1)[:, positions] for column in columns],
-        np.concatenate([part.kept for part in parts], 3),
-        any(part.masks_differ for part in parts),
-        [share for part in parts for share in part.tied],
-    )
+    positions, scores = np.argsort(torch.cat(batches).numpy()), dict[str, MapScores]()
+    for name, parts in zip(explainers.names, parts_by_estimator, strict=True):
+        columns = zip(*(part.correct for part in parts), strict=True)
+        scores[name] = MapScores(
+            [np.concatenate(column, 1)[:, positions] for column in columns],  # in the order of the images
+            np.concatenate([part.kept for part in parts], 3),
+            any(part.masks_differ for part in parts),
+            [share for part in parts for share in part.tied],
+        )
+    return scores
 
 
 def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:
@@ -255,44 +241,25 @@ def _score_batch(
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked_maps` has one estimator's maps for each explained network."""
     orders, tied = [maps.order for maps in ranked_maps], [share for maps in ranked_maps for share in maps.tied]
-    correct = _compute_correctness_by_column(request, networks[0], orders[0], rows)
+    (order, levels), images, correct = request.own_removal, request.pixels[rows], list[NDArray[np.bool_]]()
+    if request.columns:
+        filled = [
+            column.fill_images(rows, mark_removed(orders[0], images.shape, t, column.order))
+            for column in request.columns
+            for t in column.levels
+        ]
+        predicted = predict_degraded_images(networks[0], torch.cat(filled)).view(len(filled), len(rows))
+        ends = np.cumsum([len(column.levels) for column in request.columns])[:-1]
+        correct = np.split((predicted == request.labels[rows]).numpy(), ends)
     if len(orders) == 1:
-        none = np.zeros((len(networks), len(networks), len(request.own_removal.levels), 0), np.bool_)
-        return MapScores(correct, none, False, tied)
-    images, (order, levels) = request.pixels[rows], request.own_removal
+        return MapScores(correct, np.zeros((len(networks), len(networks), len(levels), 0), np.bool_), False, tied)
     masks = [[mark_removed(ranking, images.shape, t, order) for t in levels] for ranking in orders]
-    kept, masks_differ = _find_kept_under_each_mask(networks, masks, images, request.targets[rows], request.own_fill)
+    kept = np.zeros((len(orders), len(networks), len(levels), len(rows)), np.bool_)
+    # equal masks add nothing to the gain, whatever the networks predict, so the networks are not run
+    masks_differ = not all(torch.equal(mask, first) for own in masks for mask, first in zip(own, masks[0], strict=True))
+    if masks_differ:
+        degraded = torch.cat([degrade(images, mask, request.own_fill) for own in masks for mask in own])
+        for number, network in enumerate(networks):
+            predicted = predict_degraded_images(network, degraded).view(len(orders), len(levels), len(rows))
+            kept[:, number] = (predicted == request.targets[rows]).numpy()
     return MapScores(correct, kept, masks_differ, tied)
-
-
-def _compute_correctness_by_column(
-    request: ScoringRequest, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
-) -> list[NDArray[np.bool_]]:
-    """Return the correctness of predictions, (levels, images), for each column."""
-    if not request.columns:
-        return []
-    filled = [
-        column.fill_images(rows, mark_removed(ranked, request.pixels.shape, t, column.order))
-        for column in request.columns
-        for t in column.levels
-    ]
-    predicted = predict_degraded_images(network, torch.cat(filled)).view(len(filled), len(rows))
-    correct = (predicted == request.labels[rows]).numpy()
-    return np.split(correct, np.cumsum([len(column.levels) for column in request.columns])[:-1])
-
-
-def _find_kept_under_each_mask(
-    models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
-) -> tuple[NDArray[np.bool_], bool]:
-    """Test whether each network keeps its predictions after removal by each network's map, at each level.
-
-    Returns:
-        bool (maps, networks, levels, images), and whether the masks of the networks differ. Equal masks add nothing to
-        the gain, whatever the networks predict; so the networks are not run, and the array is False throughout.
-    """
-    if all(torch.equal(mask, first) for own in masks for mask, first in zip(own, masks[0], strict=True)):
-        return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_), False
-    degraded = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
-    shape = (len(masks), len(masks[0]), len(images))
-    kept = [predict_degraded_images(model, degraded).view(shape) == classes for model in models]
-    return torch.stack(kept, 1).numpy(), True

@@ -180,22 +180,15 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
         node = _find_definition(lines, value, of_file)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
-        if node and of_file and _loses_decorator(value, node):
-            raise CallerError(f"'{value.__name__}' has lost the decorator of its source; leave the decorator out")
+        if node and of_file and isinstance(value, FunctionType):
+            # a function that a decorator got: its source, run again, would give what the decorator returns
+            decorated = [ast.unparse(part) for part in node.decorator_list] not in ([], ["staticmethod"])
+            if decorated and value.__globals__.get(value.__name__) is not value:
+                raise CallerError(f"'{value.__name__}' has lost the decorator of its source; leave the decorator out")
         if node:
             return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
     advice = "write it as a function with `def`, in a file or a cell"
     raise CallerError(f"the source of '{name}' cannot be found; {advice}")
-
-
-def _loses_decorator(value: FunctionType | type, node: Any) -> bool:
-    """Return whether a function is what a decorator got, so that its source, run again, would give another function."""
-    decorators = [ast.unparse(part) for part in node.decorator_list]
-    return (
-        isinstance(value, FunctionType)
-        and decorators not in ([], ["staticmethod"])
-        and value.__globals__.get(value.__name__) is not value
-    )
 
 
 def _read_compiled_lines(file: str, codes: list[CodeType], value: FunctionType | type) -> list[str]:
@@ -236,29 +229,22 @@ def _find_definition(lines: list[str], value: FunctionType | type, codes: list[C
     except SyntaxError:
         return None
     nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    unnamed = "<lambda>" if codes else ""  # without a code, no lambda can be told from another
+    nodes = [node for node in nodes if getattr(node, "name", unnamed) == value.__name__]
     if codes:
-        nodes = [node for node in nodes if _is_definition_of(node, value, codes[0])]
-    else:
-        nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
+        # a class has the lines of its methods
+        line, is_class = codes[0].co_firstlineno, isinstance(value, type)
+        spans = [(node, _find_first_line(node)) for node in nodes]
+        nodes = [node for node, first in spans if first <= line <= (node.end_lineno if is_class else first)]
     if len(nodes) > 1 and codes and isinstance(nodes[0], ast.Lambda):
-        nodes = _select_lambdas_of_code(nodes, codes[0])
+        # of lambdas in one line, the one whose body has the lines and columns of the code; none if it has no columns
+        positions = [span for span in codes[0].co_positions() if None not in span and span[2] != span[3]]
+        begin = min(((first, column) for first, _, column, _ in positions), default=None)
+        end = max(((last, column) for _, last, _, column in positions), default=None)
+        bodies = ((node, node.body) for node in nodes)
+        ends = ((node, (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)) for node, body in bodies)
+        nodes = [node for node, first, last in ends if (first, last) == (begin, end)]
     return nodes[0] if len(nodes) == 1 else None
-
-
-def _select_lambdas_of_code(nodes: list[Any], code: CodeType) -> list[Any]:
-    """Return the lambda of one line whose body has the lines and columns of a code; none if the code has no columns."""
-    spans = [span for span in code.co_positions() if None not in span and span[2] != span[3]]
-    begin = min(((first, column) for first, _, column, _ in spans), default=None)
-    end = max(((last, column) for _, last, _, column in spans), default=None)
-    bodies = ((node, node.body) for node in nodes)
-    ends = ((node, (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)) for node, body in bodies)
-    return [node for node, first, last in ends if (first, last) == (begin, end)]
-
-
-def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:
-    first_line, name = _find_first_line(node), getattr(node, "name", "<lambda>")
-    last_line = node.end_lineno if isinstance(value, type) else first_line
-    return bool(name == value.__name__ and first_line <= code.co_firstlineno <= last_line)
 
 
 def _find_first_line(node: Any) -> int:

@@ -230,7 +230,12 @@ class WrittenStatements:
             if isinstance(value, type) and not issubclass(value, Enum):
                 statement += self._write_changed_attributes(value, statement, dependencies)
             elif isinstance(value, FunctionType):
-                statement += _write_function_attributes(name, value)
+                if hasattr(value, "registry") and hasattr(value, "dispatch"):
+                    seen = f"'{name}' is a functools.singledispatch, which cannot be written to a file"
+                    raise CallerError(f"{seen}; use isinstance")
+                # attributes that are literals, such as `mine.samples = 8`
+                lines = [f"{name}.{key} = {held!r}" for key, held in vars(value).items() if _is_literal(held)]
+                statement += "\n".join(["\n\n", *lines]) if lines else ""
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
     def _write_changed_attributes(self, value: type, source: str, names: Mapping[str, object]) -> str:
@@ -244,8 +249,11 @@ class WrittenStatements:
             given = in_source.get(attribute, COMPUTED)
             label = f"{value.__name__}.{attribute}"
             inner = getattr(current, "__func__", getattr(current, "fget", None))  # of static methods, properties …
-            if isinstance(inner, FunctionType) and _is_from_elsewhere(inner, value, names):
-                raise CallerError(f"'{label}' was replaced after its class was defined; define it in the class")
+            if isinstance(inner, FunctionType):
+                # neither of the class's body, nor made by a decorator, nor used there by name
+                in_body = inner.__qualname__.startswith(f"{value.__qualname__}.") or "<locals>" in inner.__qualname__
+                if not in_body and all(inner is not named for named in names.values()):
+                    raise CallerError(f"'{label}' was replaced after its class was defined; define it in the class")
             if _is_value_of_source(value, attribute, given):
                 continue
             before = dict(self.statements), dict(self._objects)
@@ -292,14 +300,6 @@ class WrittenStatements:
         return f"{self.write_expression(type(value), name)}({arguments})"
 
 
-def _write_function_attributes(name: str, function: FunctionType) -> str:
-    """Return assignments of the attributes of a function that are literals, such as `mine.samples = 8`."""
-    if hasattr(function, "registry") and hasattr(function, "dispatch"):
-        raise CallerError(f"'{name}' is a functools.singledispatch, which cannot be written to a file; use isinstance")
-    lines = [f"{name}.{key} = {value!r}" for key, value in vars(function).items() if _is_literal(value)]
-    return "\n".join(["\n\n", *lines]) if lines else ""
-
-
 def _refuse_changed_dataclass(value: Any, arguments: Mapping[str, object], name: str) -> None:
     """Raise CallerError if the arguments of a dataclass do not give its simple attributes again."""
     kind, again = type(value), None
@@ -310,12 +310,6 @@ def _refuse_changed_dataclass(value: Any, arguments: Mapping[str, object], name:
         if again is None or (_is_literal(item) and getattr(again, key, COMPUTED) != item):
             seen = f"'{name}' is a {kind.__name__}, whose arguments do not give its {key}, {item!r}, again"
             raise CallerError(f"{seen}; set it by an argument of {kind.__name__}")
-
-
-def _is_from_elsewhere(function: FunctionType, value: type, names: Mapping[str, object]) -> bool:
-    """Return whether a function is neither of a class's body, nor made by a decorator, nor used there by name."""
-    in_body = function.__qualname__.startswith(f"{value.__qualname__}.") or "<locals>" in function.__qualname__
-    return not in_body and all(function is not named for named in names.values())
 
 
 def _is_value_of_source(value: type, attribute: str, given: object) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
 
@@ -25,10 +25,9 @@ from roarbench.plan.suite_changes import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from torch import nn
+    from torch import Tensor, nn
 
     from roarbench.api.evaluated_rows import EvaluatedRows
-    from roarbench.api.explained_networks_and_images import LabelledImages, Reference
     from roarbench.execution.job_context import JobContext
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
@@ -38,6 +37,33 @@ def print_store_if_default(store: Path, console: "Console") -> None:
     """If the store is the default, print its folder and the options that choose another."""
     if store == user_data_path("roarbench"):
         console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
+
+
+class LabelledImages(NamedTuple):
+    """One split of a suite's images.
+
+    Attributes:
+        images: float32 (n, c, h, w), normalised as the networks take them.
+        labels: int64 (n,), the true classes.
+    """
+
+    images: "Tensor"
+    labels: "Tensor"
+
+
+class Reference(NamedTuple):
+    """A network that a suite explains.
+
+    Attributes:
+        model: The network in eval mode on the CPU; it takes normalised images and returns logits. It can be copied,
+            pickled and saved whole by `torch.save(model, FILE)`.
+        targets: int64 (n,), the network's predictions on the test images: the classes to explain.
+        train_targets: The network's predictions on the training images; None if the suite explains no training images.
+    """
+
+    model: "nn.Module"
+    targets: "Tensor"
+    train_targets: "Tensor | None"
 
 
 @dataclass(eq=False)
@@ -232,22 +258,29 @@ class Suite:
         return replace(result, rows=tuple(rows) if rows else None)
 
     @use_neutral_settings
-    def load_or_train_references(self) -> "list[Reference]":
+    def load_or_train_references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
-        from roarbench.api.explained_networks_and_images import load_reference
+        import torch
 
-        console = make_console()
+        from roarbench.compute.external_networks import add_source_to_pickles
+
+        console, references = make_console(), []
         with self.open_store_for_writing(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
-        return list(map(load_reference, work.explained))
+        for explained in work.explained:
+            predictions = {split: explained.store.load_predictions(split) for split in explained.ranked_splits}
+            targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
+            model = add_source_to_pickles(explained.load_trained())
+            references.append(Reference(model, targets[Split.TEST], targets.get(Split.TRAIN)))
+        return references
 
     @use_neutral_settings
-    def load_test_data(self) -> "LabelledImages":
+    def load_test_data(self) -> LabelledImages:
         """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
     @use_neutral_settings
-    def load_training_data(self) -> "LabelledImages":
+    def load_training_data(self) -> LabelledImages:
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
@@ -283,14 +316,21 @@ class Suite:
 
         return decode_images_and_check_weights(self.make_request(plan), results, console)
 
-    def _load_images(self, split: Split) -> "LabelledImages":
-        from roarbench.api.explained_networks_and_images import normalise_images
+    def _load_images(self, split: Split) -> LabelledImages:
+        import torch
+
+        from roarbench.compute.prediction import normalise
 
         console = make_console()
         prepare = self.make_context_with_networks if self.settings.weights else self.make_context_with_images
         with self.open_store_for_writing(console) as results:
             work = prepare(self.runnable_plan, results, console)
-        return normalise_images(work, split)
+        norms = {explained.norm for explained in work.explained}
+        if len(norms) > 1:
+            seen = "the given weights need differently normalised images"
+            raise CallerError(f"{seen}; load the suite with one of them at a time")
+        pixels, labels = torch.from_numpy(work.images[split].pixels), torch.from_numpy(work.images[split].labels)
+        return LabelledImages(normalise(pixels, norms.pop()).contiguous(), labels)
 
 
 def make_console(quiet: bool = False) -> "Console":

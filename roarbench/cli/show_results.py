@@ -31,7 +31,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.api.row_difference import Difference
+    from roarbench.api.gain_tables import Difference
 
 
 def table(
@@ -68,7 +68,7 @@ def compare(
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result_or_empty()
     _require_rows(result.stored, "compare", first, second)
-    from roarbench.api.row_difference import TwoDifferences
+    from roarbench.api.gain_tables import TwoDifferences
 
     compared, names = result.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
