@@ -5,10 +5,10 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -141,20 +141,26 @@ def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
     TF32 and unrepeatable sums move features across removal thresholds (docs/decisions/0016). `Precision.BF16` is not
     affected.
     """
-    before = _read_float32_settings()
-    _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
+    flags, backends, tf32, products = torch.backends.cudnn, list_float32_backends(), True, "highest"
+
+    def write(cudnn: tuple[bool, bool, bool, bool], products: str, precisions: Sequence[str]) -> None:
+        """Write two older settings, and the newer setting `fp32_precision` of each backend."""
+        flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = cudnn
+        torch.set_float32_matmul_precision(products)
+        for backend, precision in zip(backends, precisions, strict=True):
+            backend.fp32_precision = precision
+
+    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+        tf32 = flags.allow_tf32
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+    before = (flags.enabled, flags.benchmark, flags.deterministic, tf32)
+    precisions = [backend.fp32_precision for backend in backends]
+    write((True, benchmark, not benchmark, False), "highest", ["ieee"] * len(backends))
     try:
         yield
     finally:
-        _set_float32_settings(before)
-
-
-class _Float32(NamedTuple):
-    """torch's settings for float32: two older settings, and the newer setting `fp32_precision` of each backend."""
-
-    cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
-    products: str  # argument of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # `fp32_precision` of each backend in `list_float32_backends`
+        write(before, products, precisions)
 
 
 def list_float32_backends() -> list[Any]:
@@ -162,24 +168,6 @@ def list_float32_backends() -> list[Any]:
     backends: Any = torch.backends
     cudnn, mkldnn = backends.cudnn, backends.mkldnn
     return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
-
-
-def _read_float32_settings() -> _Float32:
-    flags, tf32, products = torch.backends.cudnn, True, "highest"
-    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
-        tf32 = flags.allow_tf32
-    with suppress(RuntimeError):
-        products = torch.get_float32_matmul_precision()
-    parts = tuple(part.fp32_precision for part in list_float32_backends())
-    return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
-
-
-def _set_float32_settings(settings: _Float32) -> None:
-    flags = torch.backends.cudnn
-    flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
-    torch.set_float32_matmul_precision(settings.products)
-    for part, precision in zip(list_float32_backends(), settings.parts, strict=True):
-        part.fp32_precision = precision
 
 
 def is_out_of_memory(error: Exception) -> bool:

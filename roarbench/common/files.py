@@ -125,8 +125,10 @@ def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str
     """
     with convert_read_errors(path, remedy):
         status = path.stat()
-    if not whole and _was_verified_before(path, checksum):
-        return
+    if not whole and status.st_size >= LARGE:
+        with suppress(OSError):
+            if _make_verification_note_path(path).read_text() == _make_sampled_signature(path, checksum):
+                return
     if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != checksum:
         raise StoreError(f"{description}: {path} was altered: it does not have the recorded checksum; {remedy}")
     record_verified_checksum(path, checksum)
@@ -143,14 +145,6 @@ def record_verified_checksum(path: Path, checksum: str) -> None:
         with suppress(OSError):
             text = _make_sampled_signature(path, checksum)
             write_atomically(_make_verification_note_path(path), lambda temporary: temporary.write_text(text))
-
-
-def _was_verified_before(path: Path, checksum: str) -> bool:
-    if path.stat().st_size < LARGE:
-        return False
-    with suppress(OSError):
-        return _make_verification_note_path(path).read_text() == _make_sampled_signature(path, checksum)
-    return False
 
 
 def _make_verification_note_path(path: Path) -> Path:

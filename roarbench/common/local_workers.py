@@ -157,7 +157,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             value, error, seconds = connection.recv()
         except (EOFError, OSError):  # the process ended before it had sent the outcome, for example for lack of memory
             worker.process.join()
-            death = self._killed.get(worker.number) or _describe_death(worker.process.exitcode)
+            code = worker.process.exitcode or 0
+            by_signal = f"signal {signal.Signals(-code).name}; often caused by too little memory" if code < 0 else ""
+            death = self._killed.get(worker.number) or by_signal or f"exit code {code}"
             value, error, seconds = None, MachineError(f"the worker's process died ({death})"), 0.0
         stopped = self._killed.pop(worker.number, "") == _STOPPED
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
@@ -246,9 +248,3 @@ def _beat_while_parent_lives(parent: int, signs_of_life: "ctypes.c_long") -> Non
         signs_of_life.value += 1
         time.sleep(_SIGN)
     os._exit(1)
-
-
-def _describe_death(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"signal {signal.Signals(-code).name}; often caused by too little memory"
-    return f"exit code {code}"

@@ -29,13 +29,13 @@ _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in 
 
 def exit_at_once_on_sigterm() -> None:
     """End this process on SIGTERM from now on, except inside `defer_sigterm_until_checked`."""
-    signal.signal(signal.SIGTERM, _exit_unless_deferred)
 
+    def exit_unless_deferred(number: int, frame: FrameType | None) -> None:
+        _stop_requested.set()
+        if not _busy.is_set():
+            os._exit(ENDED)
 
-def _exit_unless_deferred(number: int, frame: FrameType | None) -> None:
-    _stop_requested.set()
-    if not _busy.is_set():
-        os._exit(ENDED)
+    signal.signal(signal.SIGTERM, exit_unless_deferred)
 
 
 @contextmanager

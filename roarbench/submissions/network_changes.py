@@ -24,6 +24,7 @@ _COMPARED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backwa
 _MISSING = object()
 _DICTS = (dict, OrderedDict, defaultdict)
 _SEQUENCES = (list, deque)
+_FORM = ("shape", "dtype", "device", "layout")  # of a tensor
 _GRADIENT_ROUNDING = 1e-4  # of the norm
 _DEEPEST = 3  # nested plain objects, such as the parts of a configuration; a trainer may lead to whole data sets
 # packages whose objects have state outside Python, or belong to the whole process
@@ -125,7 +126,8 @@ class _TensorState(NamedTuple):
                 tensor.grad = None  # a gradient of another shape or dtype could not be assigned to changed numbers
         if self.copy is not None:
             with torch.inference_mode(tensor.is_inference()), torch.no_grad():
-                if not (_have_same_form(tensor, self.copy) and self._has_own_memory()):
+                form, was = ([getattr(one, name) for name in _FORM] for one in (tensor, self.copy))
+                if form != was or not self._has_own_memory():
                     tensor.data = self.memory
                 if not _are_identical(tensor, self.copy):
                     tensor.copy_(self.copy)  # in place, because copies of the network may share these weights
@@ -255,10 +257,6 @@ def _hold_same_objects(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
 def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
     return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
-
-
-def _have_same_form(one: Tensor, other: Tensor) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in ("shape", "dtype", "device", "layout"))
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:

@@ -90,8 +90,11 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 def make_sandbox_command(script: str, arguments: list[str], filter_descriptor: int, gpu: bool = False) -> list[str]:
     """Return the command that runs a script of this folder in a sandbox; the descriptor holds the seccomp filter."""
-    root = os.geteuid() == 0
-    privileges = _make_privilege_arguments() if root else []
+    root, privileges = os.geteuid() == 0, list[str]()
+    if root:
+        user = str(_FIRST_UID + secrets.randbelow(2**24))
+        identity = ["--reuid", user, "--regid", user, "--clear-groups"]
+        privileges = ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
     options = [*(_ROOT if root else _USER), "--seccomp", str(filter_descriptor), *_make_mount_arguments(root, gpu)]
     inside = [*privileges, *build_isolated_python_command(HARNESS, script), *arguments]
     return ["bwrap", *options, "--chdir", "/tmp", *inside]
@@ -115,17 +118,15 @@ def _find_python_executable() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
-def _make_privilege_arguments() -> list[str]:
-    user = str(_FIRST_UID + secrets.randbelow(2**24))
-    identity = ["--reuid", user, "--regid", user, "--clear-groups"]
-    return ["/usr/bin/setpriv", *identity, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
-
-
 def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     libraries = [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
-    same = [_find_python_executable(), *libraries, *_find_libpython(), *list_package_paths()]
+    # of a Python that was moved after it was built, LIBDIR is a folder of the machine that built it
+    folders = dict.fromkeys([sysconfig.get_config_var("LIBDIR") or "", f"{sys.base_prefix}/lib"])
+    libpython = sysconfig.get_config_var("INSTSONAME") or ""
+    shared = [f"{folder}/{libpython}" for folder in folders if folder and ".so" in libpython]
+    same = [_find_python_executable(), *libraries, *shared, *list_package_paths()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
@@ -147,13 +148,6 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
 
 def _list_gpu_devices() -> list[str]:
     return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
-
-
-def _find_libpython() -> list[str]:
-    name = sysconfig.get_config_var("INSTSONAME") or ""
-    # of a Python that was moved after it was built, LIBDIR is a folder of the machine that built it
-    folders = dict.fromkeys([sysconfig.get_config_var("LIBDIR") or "", f"{sys.base_prefix}/lib"])
-    return [f"{folder}/{name}" for folder in folders if folder and ".so" in name]
 
 
 @cache
@@ -211,7 +205,13 @@ def check_sandbox_isolation() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error), 60)
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    reached = _read_reached_things(_run_probe())
+    ended = _run_probe()
+    text = ended.output.decode(errors="replace")
+    try:
+        reached = json.loads(text)
+    except ValueError:  # the probe did not run
+        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     if reached:
         seen = f"code in the sandbox can reach {', '.join(reached)}"
         raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
@@ -246,14 +246,3 @@ def _run_probe() -> SandboxExit:
         rules = stack.enter_context(open_filter())
         command = make_sandbox_command("isolation_probe.py", arguments, rules)
         return run_within_limits(command, [rules], pipe[0], _LIMITS)
-
-
-def _read_reached_things(ended: SandboxExit) -> list[str]:
-    """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
-    text = ended.output.decode(errors="replace")
-    try:
-        reached: list[str] = json.loads(text)
-    except ValueError:
-        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
-    return reached

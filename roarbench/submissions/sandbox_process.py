@@ -58,17 +58,12 @@ def find_parent_control_group() -> Path | None:
             if not folder.is_relative_to(_MOUNT):
                 break
             if _can_create_group(folder):
-                _remove_stale_groups(folder)
+                for group in folder.glob("roarbench-*"):  # empty groups that killed processes left behind
+                    with suppress(OSError):  # the group has processes, another process removed it, or this user may not
+                        if time.time() - group.stat().st_mtime > _MAX_EMPTY_SECONDS:
+                            group.rmdir()
                 return folder
     return None
-
-
-def _remove_stale_groups(parent: Path) -> None:
-    """Remove empty control groups that killed processes left behind."""
-    for group in parent.glob("roarbench-*"):
-        with suppress(OSError):  # the group has processes, another process removed it, or this user may not
-            if time.time() - group.stat().st_mtime > _MAX_EMPTY_SECONDS:
-                group.rmdir()
 
 
 def _can_create_group(parent: Path) -> bool:

@@ -31,6 +31,7 @@ CONTRACT = ("model", "images", "targets", "generator")
 _EXPECTED = f"def estimate({', '.join(CONTRACT)})"
 _FILE = "submission.py"  # file name in tracebacks
 _MODULE = "roarbench_submission"
+_POOLS = ("/multiprocessing/", "/concurrent/futures/process", "/joblib/", "/loky/")  # in paths of files
 
 
 def find_entry_point(module: ModuleType) -> EstimateFunction:
@@ -243,35 +244,26 @@ def _refuse_exceptions(kind: SubmissionFault, verb: str) -> Iterator[None]:
             traceback.clear_frames(error.__traceback__)  # frees the submission's memory, which the report needs
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
         where = f" (line {frames[-1].lineno})" if frames else ""
-        seen = _describe_exception(error)
+        try:
+            text = " ".join(str(error).split())[:90]
+        except BaseException:  # `__str__` is the submission's code too
+            text = "(no message)"
+        seen = f"{type(error).__name__}: {text}" if text else type(error).__name__
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # OutOfMemoryError comes from a GPU
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             message = f"estimate ran out of memory{where}; process fewer images or copies at once"
             raise Refusal(SubmissionFault.MEMORY, message) from None
-        text = "".join(traceback.format_list(frames)) + seen
-        raise Refusal(kind, f"{verb} {seen}{where}", text) from None
-
-
-def _describe_exception(error: BaseException) -> str:
-    try:
-        message = " ".join(str(error).split())
-    except BaseException:  # `__str__` is the submission's code too
-        message = "(no message)"
-    name = type(error).__name__
-    return f"{name}: {message[:90]}" if message else name
+        raise Refusal(kind, f"{verb} {seen}{where}", "".join(traceback.format_list(frames)) + seen) from None
 
 
 def explain_limits_of_sandbox(refusal: Refusal) -> str:
     """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
-    if _is_raised_by_process_pool(refusal.__context__):
+    error = refusal.__context__
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)] if error else []
+    from_pool = any(part in file for file in files for part in _POOLS)
+    if isinstance(error, OSError | NotImplementedError) and from_pool:
         return "; the sandbox has no shared memory, which process pools need: use one process"
-    outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
+    outside = isinstance(error, ImportError | PermissionError | FileNotFoundError)
     if outside or "name resolution" in str(refusal):
         return "; the sandbox has neither your files nor a network"
     return ""
-
-
-def _is_raised_by_process_pool(error: BaseException | None) -> bool:
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)] if error else []
-    pools = ("/multiprocessing/", "/concurrent/futures/process", "/joblib/", "/loky/")
-    return isinstance(error, OSError | NotImplementedError) and any(part in file for file in files for part in pools)

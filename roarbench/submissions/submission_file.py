@@ -12,6 +12,7 @@ import re
 import stat
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -268,14 +269,10 @@ def list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]
 
 def _read_literal_value(node: ast.expr) -> Value | None:
     """Return the value of a literal number, string or truth value; None for other expressions."""
-    signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
-    if not isinstance(node.operand if isinstance(node, ast.UnaryOp) and signed else node, ast.Constant):
-        return None
-    try:
+    with suppress(ValueError, TypeError):  # a name, for example, or a dict with a key that is a list
         value = ast.literal_eval(node)
-    except ValueError:  # for example -"a"
-        return None
-    return value if type(value) in (bool, int, float, str) else None
+        return value if type(value) in (bool, int, float, str) else None
+    return None
 
 
 def make_parameter(default: Value) -> Parameter:

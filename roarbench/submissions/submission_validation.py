@@ -129,15 +129,20 @@ def validate_submission(
     seconds_per_map = (first.seconds or 0) / _IMAGES
     large_batch = _LARGE_BATCHES[seconds_per_map * MAX_IMAGES_PER_CALL > _SECONDS_OF_LARGE_BATCH]
     numbers = torch.arange(large_batch) % _IMAGES
-    variants = _vary_target_model_and_batch(case, numbers)
-    again = run(case.reverse_images(_OTHER_BATCH), case, *_change_corners_of_part(case), *variants)
+    next_class = case._replace(targets=(case.targets + 1) % _NETWORK.classes)
+    # all classes, because maps of a single class may be unusable
+    large_part = case.select_images(numbers)._replace(targets=torch.arange(large_batch) % _NETWORK.classes)
+    few = case._replace(targets=case.targets[:_CORNERED], seeds=case.seeds[:_CORNERED])
+    corners = [few._replace(images=images[:_CORNERED]) for images in change_corners(case.images)]
+    variants = (*corners, next_class, case._replace(model=_build_model(1)), large_part)
+    again = run(case.reverse_images(_OTHER_BATCH), case, *variants)
     (maps,), (reordered, repeated, *cornered, other_target, other_model, large) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
     fresh = repeated if same else run(case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered.flip(0))
-    explained_again = variants[-1].targets == case.targets[numbers]
+    explained_again = large_part.targets == case.targets[numbers]
     alone = maps[numbers[explained_again]]
     refuse_unrepeatable_or_batch_dependent_maps(alone, alone, large[explained_again])
     if are_equal_up_to_rounding(maps, other_model):
@@ -200,25 +205,6 @@ def _build_model(seed: int) -> nn.Module:
     """Build a network with random weights, in eval mode, with batch-norm scales of 1."""
     model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
     return set_batch_norm_scales_to_one(model).eval()
-
-
-def _vary_target_model_and_batch(
-    case: ExplainedPart, numbers: Tensor
-) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
-    """Return variants of a part: with the next class as target, with another model, and with the images `numbers`.
-
-    The targets of the third variant include all classes, because maps of a single class may be unusable.
-    """
-    all_classes = torch.arange(len(numbers)) % _NETWORK.classes
-    large_batch = case.select_images(numbers)._replace(targets=all_classes)
-    next_class = (case.targets + 1) % _NETWORK.classes
-    return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch
-
-
-def _change_corners_of_part(case: ExplainedPart) -> list[ExplainedPart]:
-    """Return the first images of a part with another corner, for `are_transposed`."""
-    few = case._replace(targets=case.targets[:_CORNERED], seeds=case.seeds[:_CORNERED])
-    return [few._replace(images=images[:_CORNERED]) for images in change_corners(case.images)]
 
 
 def _get_raw_bytes(importance: Tensor) -> bytes:

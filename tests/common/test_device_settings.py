@@ -1,6 +1,7 @@
 """Device settings: selection, memory, precision and clocks."""
 
 import itertools
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -114,32 +115,42 @@ PROGRAMS = {  # settings of a caller's program, in torch's older and newer ways
 }
 
 
+def read_float32_settings():
+    flags, tf32, products = torch.backends.cudnn, True, "highest"
+    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+        tf32 = flags.allow_tf32
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+    parts = [part.fp32_precision for part in device_settings.list_float32_backends()]
+    return (flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_use_exact_float32_restores_settings(program):
     """Torch raises an error when code reads an older setting that contradicts a newer one."""
     everything, all_of_cudnn = torch.backends.fp32_precision, torch.backends.cudnn.fp32_precision
     with device_settings.use_exact_float32():  # puts torch's own settings back after the test
         PROGRAMS[program]()
-        before = device_settings._read_float32_settings()
+        before = read_float32_settings()
         with device_settings.use_exact_float32():
-            exact = device_settings._read_float32_settings()
-            assert set(exact.parts) == {"ieee"} and exact.products == "highest"
-            assert exact.cudnn == (True, False, True, False)
+            cudnn, products, parts = read_float32_settings()
+            assert set(parts) == {"ieee"} and products == "highest"
+            assert cudnn == (True, False, True, False)
             with torch.backends.cudnn.flags(enabled=False):  # as a library may do
                 pass
-        assert device_settings._read_float32_settings() == before
+        assert read_float32_settings() == before
         torch.backends.fp32_precision = everything
         torch.backends.cudnn.fp32_precision = all_of_cudnn  # `cudnn.flags` has set it to an inherited value
 
 
 def test_use_exact_float32_lasts_until_last_block_exits():
     """Threads may exit their blocks in any order."""
-    before = device_settings._read_float32_settings()
+    before = read_float32_settings()
     for order in itertools.permutations(range(3)):
         blocks = [device_settings.use_exact_float32() for _ in order]
         for block in blocks:
             block.__enter__()
         for number in order:
-            assert device_settings._read_float32_settings().cudnn == (True, False, True, False)
+            assert read_float32_settings()[0] == (True, False, True, False)
             blocks[number].__exit__(None, None, None)
-        assert device_settings._read_float32_settings() == before
+        assert read_float32_settings() == before
