@@ -101,7 +101,19 @@ class CheckTable(GainTable):
         in `own_network` is "explains its network", or "above 0" without a search. If the network is at chance, or if
         there are fewer than 10 images, no estimator leads.
         """
-        return {column: self._find_leader(column) for column in self.gains}
+        leaders: dict[str, str | None] = dict.fromkeys(self.gains)
+        for column, rows in self.gains.items():
+            largest = max(row.value for row in rows.values())
+            best, *others = [name for name, row in rows.items() if row.value == largest]
+            if others or best in self.controls or self.at_chance_warning or self._has_few_images(column):
+                continue
+            if column == OWN and self.own_network:
+                leading = OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO
+                leads = self.own_network.verdicts[best] in leading
+            else:
+                leads = self._judge(column, best, CONTROLS[0]) is Verdict.BETTER
+            leaders[column] = best if leads else None
+        return leaders
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
@@ -188,17 +200,6 @@ class CheckTable(GainTable):
         if column == OWN and self.own_network:
             return self.own_network.verdicts[name] is OwnNetworkVerdict.BY_CONSTRUCTION
         return name == CONTROLS[0]
-
-    def _find_leader(self, column: str) -> str | None:
-        rows = self.gains[column]
-        largest = max(row.value for row in rows.values())
-        best, *others = [name for name, row in rows.items() if row.value == largest]
-        if others or best in self.controls or self.at_chance_warning or self._has_few_images(column):
-            return None
-        if column == OWN and self.own_network:
-            leading = OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO
-            return best if self.own_network.verdicts[best] in leading else None
-        return best if self._judge(column, best, CONTROLS[0]) is Verdict.BETTER else None
 
     def _describe_close_rows(self, column: str, leader: str) -> str:
         others = [name for name in self._names if name != leader and not self._is_fixed(column, name)]

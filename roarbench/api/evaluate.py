@@ -325,8 +325,17 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
-    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
-    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
+    read: MapsBySplit = {Split(key): [] for key in by_split}
+    for key, arrays in by_split.items():
+        for values in map(to_array, arrays if isinstance(arrays, list | tuple) else [arrays]):
+            if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
+                seen = f"an array of shape {values.shape} and type {values.dtype}"
+                raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+            if not np.isfinite(values).all():  # report this before any network is trained
+                raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
+            warn_of_byte_values(name, values[:_TESTED_FOR_BYTES])
+            read[Split(key)].append(convert_to_smallest_float(drop_channel_axis(values)))
+    return read
 
 
 def _check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
@@ -339,17 +348,6 @@ def _check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
             raise CallerError(f"{seen}, expected {networks}: one for each explained network")
         for number, array in enumerate(arrays):
             check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
-
-
-def _read_map_array(name: str, array: Any) -> NDArray[Any]:
-    values = to_array(array)
-    if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
-        seen = f"an array of shape {values.shape} and type {values.dtype}"
-        raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    if not np.isfinite(values).all():  # report this before any network is trained
-        raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
-    warn_of_byte_values(name, values[:_TESTED_FOR_BYTES])
-    return convert_to_smallest_float(drop_channel_axis(values))
 
 
 def _make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:

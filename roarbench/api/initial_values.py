@@ -1,6 +1,5 @@
 """Find out, by a trial, whether the layers of a network can set their own initial values before training."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from copy import deepcopy
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError
-from roarbench.common.text import describe_error, format_count, list_some
+from roarbench.common.text import describe_error, list_some
 from roarbench.compute.retraining_checks import NORMS_WITH_STATISTICS
 
 RESET = ("reset_parameters", "_reset_parameters")
@@ -19,15 +18,6 @@ _SEEDS = (0, 1)
 def find_reset(module: nn.Module) -> str:
     """Return the name of a layer's method that draws its weights; empty if it has none."""
     return next((name for name in RESET if hasattr(module, name)), "")
-
-
-def describe_frozen_weights(model: nn.Module) -> list[str]:
-    """Return a line that says that a network's frozen weights are trained in networks that are built anew."""
-    frozen = [weight for weight in model.parameters() if not weight.requires_grad]
-    if not frozen:
-        return []
-    seen = f"{len(frozen)} of {format_count(len(list(model.parameters())), 'parameter')} of the network are frozen"
-    return [f"{seen}; retrained networks start from random weights, so all of their parameters are trained"]
 
 
 def check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool) -> list[str]:
@@ -70,12 +60,6 @@ def check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool
         return []
     seen = f"retrained networks keep the given network's values of the buffer {_describe(held, model)}"
     return [f"{seen}; if these were learnt, register them as nn.Parameter, or {BUILDER_ADVICE.format(kind=kind)}"]
-
-
-def has_own_module_that_sets_its_parts(own: Iterable[nn.Module]) -> bool:
-    """Return whether one of the given modules has a method that draws weights, and a part that has one, too."""
-    composite = (module for module in own if find_reset(module))
-    return any(find_reset(part) for module in composite for part in module.modules() if part is not module)
 
 
 def _reset_copy(model: nn.Module, seed: int, own_layers_last: bool) -> nn.Module:

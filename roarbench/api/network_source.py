@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.initial_values import (
-    RESET,
-    check_initial_values,
-    describe_frozen_weights,
-    has_own_module_that_sets_its_parts,
-)
+from roarbench.api.initial_values import RESET, check_initial_values, find_reset
 from roarbench.api.inputs import move_to_model, to_array
 from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.api.submission_source import WrittenStatements, read_signature
@@ -32,7 +27,7 @@ from roarbench.api.user_networks import (
 )
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_read_errors
-from roarbench.common.text import describe_type, fit_on_one_line
+from roarbench.common.text import describe_type, fit_on_one_line, format_count
 from roarbench.compute.external_networks import TWO_CLASSES, BuilderFailed, add_second_logit, extract_logits
 from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
@@ -230,17 +225,19 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     """
     written = WrittenStatements()
     retrained = images is not None
-    own_modules = (module for module in model.modules() if not is_from_installed_package(type(module)))
+    own = [part for part in model.modules() if not is_from_installed_package(type(part)) and find_reset(part)]
+    # a module of the caller's draws its weights after its parts if some of these draw theirs, too
+    has_parts = any(find_reset(part) for module in own for part in module.modules() if part is not module)
     # callables by path, such as `0.forward`, that were assigned to a module in place of its class's method
     replaced = {
         f"{path}.{name}".lstrip("."): value
         for path, module in model.named_modules()
         for name, value in vars(module).items()
         if callable(value)
-        and callable(own := getattr(type(module), name, None))
-        and getattr(value, "__func__", value) is not own
+        and callable(method := getattr(type(module), name, None))
+        and getattr(value, "__func__", value) is not method
     }
-    own_layers_last = retrained and has_own_module_that_sets_its_parts(own_modules)
+    own_layers_last = retrained and has_parts
     try:
         if path := find_uncopyable_tensor(model):
             raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
@@ -255,7 +252,12 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
         raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}") from None
     notes = []
     if images is not None:
-        notes = describe_frozen_weights(model) + check_initial_values(model, images, own_layers_last)
+        weights = list(model.parameters())
+        if frozen := [weight for weight in weights if not weight.requires_grad]:
+            seen = f"{len(frozen)} of {format_count(len(weights), 'parameter')} of the network are frozen"
+            remedy = "retrained networks start from random weights, so all of their parameters are trained"
+            notes.append(f"{seen}; {remedy}")
+        notes += check_initial_values(model, images, own_layers_last)
     imports, definitions = written.split_imports_from_definitions()
     parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
     modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"

@@ -12,11 +12,11 @@ from roarbench.api.explainers import split_into_batches
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, warn_caller
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.removal import (
-    RemovalSettings,
-    leave_out_levels_without_effect,
     make_image_filler,
     mark_removed,
     rank_maps,
+    read_levels,
+    read_order,
 )
 from roarbench.api.score_maps import ThreadedNetworks, compute_logits, refuse_nan_logits
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
@@ -102,16 +102,15 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels, least_kept=0)
+    end, steps = read_order(order), (0.0, *read_levels(levels, pixels, least_kept=0))
     fill_images = make_image_filler(pixels, fill)
-    steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps)
     by_level = []
     with borrow_networks([model]):
         network = check_and_wrap_network(model, pixels)
         batches = split_into_batches(pixels, [network])
         for t in steps:
-            mask = mark_removed(ranked, pixels.shape, t, order)
+            mask = mark_removed(ranked, pixels.shape, t, end)
             by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
         ThreadedNetworks([[network]]).refuse_changed_logits(pixels, by_level[:1])
     logits = torch.stack(by_level)  # (levels, n, classes)

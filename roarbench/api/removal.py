@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,37 +27,25 @@ _FAR = 3  # times the largest absolute value of the images; a fill farther outsi
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
-class RemovalSettings(NamedTuple):
-    """Order and levels of a removal."""
+def read_levels(levels: Any, pixels: Tensor, least_kept: int = 1) -> tuple[float, ...]:
+    """Read a caller's levels; CallerError for a level outside (0, 1], and if no level is left.
 
-    order: Order
-    levels: tuple[float, ...]  # removal fractions in (0, 1]
-
-    @classmethod
-    def read(cls, order: str, levels: Any) -> "RemovalSettings":
-        """Read a caller's order and levels; CallerError for an unknown order or a level outside (0, 1]."""
-        if isinstance(levels, str) or not isinstance(levels, Iterable):
-            raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
-        steps = tuple(map(inputs.read_real_number, levels))
-        if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
-            raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
-        return cls(read_order(order), steps)
-
-
-def leave_out_levels_without_effect(removal: RemovalSettings, pixels: Tensor, least_kept: int = 1) -> RemovalSettings:
-    """Leave out the levels that remove no feature, or keep fewer than `least_kept`; CallerError if no level is left.
-
-    At such a level all maps have the same effect, so their gains are 0. A warning names the levels that are left out.
+    Levels that remove no feature, or keep fewer than `least_kept`, are left out, and a warning names them: at such a
+    level all maps have the same effect, so their gains are 0.
     """
-    features = math.prod(pixels.shape[1:])
-    counts = {t: ranking.count_removed(t, features) for t in removal.levels}
-    levels = tuple(t for t, count in counts.items() if 1 <= count <= features - least_kept)
-    seen = ", ".join(f"{t:g} removes {count} of {features} features" for t, count in counts.items() if t not in levels)
-    if not levels:
+    if isinstance(levels, str) or not isinstance(levels, Iterable):
+        raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
+    steps, features = tuple(map(inputs.read_real_number, levels)), math.prod(pixels.shape[1:])
+    if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
+        raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
+    counts = {t: ranking.count_removed(t, features) for t in steps}
+    steps = tuple(t for t, count in counts.items() if 1 <= count <= features - least_kept)
+    seen = ", ".join(f"{t:g} removes {count} of {features} features" for t, count in counts.items() if t not in steps)
+    if not steps:
         raise CallerError(f"no level removes some of the features: {seen}")
     if seen:
         inputs.warn_caller(f"levels are left out: {seen}")
-    return removal._replace(levels=levels)
+    return steps
 
 
 def read_order(name: str) -> Order:

@@ -20,7 +20,7 @@ from roarbench.api.explainers import (
     split_into_batches,
 )
 from roarbench.api.inputs import move_to_model, warn_caller
-from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed, warn_of_ties
+from roarbench.api.removal import FillFunction, mark_removed, warn_of_ties
 from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
@@ -154,8 +154,9 @@ class ScoringRequest(NamedTuple):
     pixels: Tensor
     targets: Tensor  # the first network's predicted classes, int64 (n,)
     agreed: NDArray[np.bool_]  # (n,), True if all networks predict one class; own-network gain uses only these images
-    own_removal: RemovalSettings  # removal of features for own-network gain
-    own_fill: Tensor  # fill value for own-network gain, (c,)
+    own_order: Order  # removal of features for own-network gain: from one end of a ranking, at these levels …
+    own_levels: tuple[float, ...]
+    own_fill: Tensor  # … by this value, (c,)
     labels: Tensor  # true classes, int64 (n,), by which columns are scored
     columns: Sequence[RemovalMeasure] = ()
 
@@ -241,7 +242,7 @@ def _score_batch(
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked_maps` has one estimator's maps for each explained network."""
     orders, tied = [maps.order for maps in ranked_maps], [share for maps in ranked_maps for share in maps.tied]
-    (order, levels), images, correct = request.own_removal, request.pixels[rows], list[NDArray[np.bool_]]()
+    levels, images, correct = request.own_levels, request.pixels[rows], list[NDArray[np.bool_]]()
     if request.columns:
         filled = [
             column.fill_images(rows, mark_removed(orders[0], images.shape, t, column.order))
@@ -253,7 +254,7 @@ def _score_batch(
         correct = np.split((predicted == request.labels[rows]).numpy(), ends)
     if len(orders) == 1:
         return MapScores(correct, np.zeros((len(networks), len(networks), len(levels), 0), np.bool_), False, tied)
-    masks = [[mark_removed(ranking, images.shape, t, order) for t in levels] for ranking in orders]
+    masks = [[mark_removed(ranking, images.shape, t, request.own_order) for t in levels] for ranking in orders]
     kept = np.zeros((len(orders), len(networks), len(levels), len(rows)), np.bool_)
     # equal masks add nothing to the gain, whatever the networks predict, so the networks are not run
     masks_differ = not all(torch.equal(mask, first) for own in masks for mask, first in zip(own, masks[0], strict=True))

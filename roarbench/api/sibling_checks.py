@@ -35,25 +35,25 @@ def warn_of_unfit_siblings(
         logits: Logits (n, classes) of each network.
         labels: The true classes (n,); without them, the classes on which the other networks agree take their place.
     """
-    predicted = [own.argmax(1).numpy() for own in logits]
-    lines = [*_describe_shared_weights(models), *_describe_equal_logits(logits)]
-    if len({own.shape for own in logits}) == 1:
+    predicted = [one.argmax(1).numpy() for one in logits]
+    lines = []
+    fingerprints = [_fingerprint_weights(model) for model in models]
+    for (number, own), (other_number, other) in combinations(enumerate(fingerprints, 1), 2):
+        both = f"networks {number} and {other_number}"
+        share = sum(own[key] for key in own.keys() & other.keys()) / max(sum(own.values()), 1)
+        if share == 1:
+            lines.append(f"{both} have the same weights; expected siblings with other weights")
+        elif share > _MOST_SHARED:
+            seen = f"{both} have {format_percent_number(share)} % of their weights in common, such as a frozen backbone"
+            lines.append(f"{seen}; own-network gain then asks only about their other layers")
+    for (number, one), (other_number, another) in combinations(enumerate(logits, 1), 2):
+        least = _MOST_ALIKE * one.std(0, correction=0).max()
+        if one.shape == another.shape and bool((one - another).abs().max() < least):
+            lines.append(f"networks {number} and {other_number} return nearly the same logits; expected other weights")
+    if len({one.shape for one in logits}) == 1:
         lines += describe_poor_predictions(predicted, logits[0].shape[1], labels)
     for line in lines:
         warn_caller(line)
-
-
-def _describe_shared_weights(models: Sequence[nn.Module]) -> Iterator[str]:
-    fingerprints = [_fingerprint_weights(model) for model in models]
-    for (number, own), (other_number, other) in combinations(enumerate(fingerprints, 1), 2):
-        share = sum(own[key] for key in own.keys() & other.keys()) / max(sum(own.values()), 1)
-        if share == 1:
-            yield f"networks {number} and {other_number} have the same weights; expected siblings with other weights"
-        elif share > _MOST_SHARED:
-            seen = (
-                f"networks {number} and {other_number} have {format_percent_number(share)} % of their weights in common"
-            )
-            yield f"{seen}, such as a frozen backbone; own-network gain then asks only about their other layers"
 
 
 def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
@@ -66,12 +66,6 @@ def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
             content = tensor.detach().cpu().double().contiguous().numpy()
             found[tensor.shape, hash_bytes(content)] = tensor.numel()
     return found
-
-
-def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
-    for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
-        if own.shape == other.shape and bool((own - other).abs().max() < _MOST_ALIKE * own.std(0, correction=0).max()):
-            yield f"networks {number} and {other_number} return nearly the same logits; expected other weights"
 
 
 def describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels: Classes | None) -> Iterator[str]:

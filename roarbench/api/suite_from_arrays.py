@@ -132,29 +132,28 @@ def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
 
 def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[Split, ImagesAndLabels]:
     """Read the splits, training images first (the first split sets the value range); CallerError if shapes differ."""
-    pairs = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
-    splits = {split: _read_images_and_labels(pair, split) for split, pair in pairs.items()}
+    splits: dict[Split, ImagesAndLabels] = {}
+    for split, pair in {Split.TRAIN: train, Split.TEST: test}.items():
+        if split is Split.TRAIN and pair is None:
+            continue
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
+        shape = tuple(getattr(pair[0], "shape", ()))
+        if len(shape) == 2 or shape[2:] == (1, 1):
+            remedy = "write it to a file, then a suite of the file: roarbench new-suite FILE.csv"
+            raise CallerError(f"{split} images have shape {shape}, as a table has; {remedy}")
+        images = inputs.read_images(pair[0], f"{split} images")
+        if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
+            seen = f"{split} images have shape {tuple(images.shape)}"
+            raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
+        if len(images) < _FEWEST_IMAGES:
+            seen, needs = ("test image", "an interval") if split is Split.TEST else ("training image", "training")
+            raise CallerError(f"there is 1 {seen}; {needs} needs {_FEWEST_IMAGES} or more, better hundreds")
+        splits[split] = ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
     shapes = {tuple(data.images.shape[1:]) for data in splits.values()}
     if len(shapes) > 1:
         raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
     return splits
-
-
-def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
-    shape = tuple(getattr(pair[0], "shape", ()))
-    if len(shape) == 2 or shape[2:] == (1, 1):
-        remedy = "write it to a file, then a suite of the file: roarbench new-suite FILE.csv"
-        raise CallerError(f"{split} images have shape {shape}, as a table has; {remedy}")
-    images = inputs.read_images(pair[0], f"{split} images")
-    if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
-        seen = f"{split} images have shape {tuple(images.shape)}"
-        raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
-    if len(images) < _FEWEST_IMAGES:
-        seen, needs = ("test image", "an interval") if split is Split.TEST else ("training image", "training")
-        raise CallerError(f"there is 1 {seen}; {needs} needs {_FEWEST_IMAGES} or more, better hundreds")
-    return ImagesAndLabels(images, inputs.read_labels(pair[1], len(images), f"{split} labels"))
 
 
 def _check_values_and_predictions(
@@ -222,6 +221,12 @@ def _write_suite_text(
     protocols, fills = lines.pop("protocols"), lines.pop("fills")
     has_all_classes = Split.TRAIN in splits and len(np.unique(first.labels)) == network.classes
     needs_full_size = not network.accepts_smaller_images(first.images[:1])
+    blocks = []
+    for protocol in protocols:
+        swaps_masks = find_protocol(protocol).retrain is ScoredNetwork.COMMON
+        fast_fills = [fill for fill in fills if fill in PLAIN_FILLS] if swaps_masks else []
+        shown = format_toml(fast_fills or fills)
+        blocks.append(f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {shown}")
     return "\n".join(
         [
             *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
@@ -232,16 +237,10 @@ def _write_suite_text(
             f"[network]\nname = 'network.py:{network.function}'",
             *compose_recipe_lines(images, Augmentation.SHIFT),  # mirrored arrays may belong to another class
             *(["sides = [1.0]"] if needs_full_size else []),
-            *(_format_block(protocol, fills) for protocol in protocols),
+            *blocks,
             "",
         ]
     )
-
-
-def _format_block(protocol: str, fills: list[str]) -> str:
-    swaps_masks = find_protocol(protocol).retrain is ScoredNetwork.COMMON
-    fast_fills = [fill for fill in fills if fill in PLAIN_FILLS] if swaps_masks else []
-    return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(fast_fills or fills)}"
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:

@@ -1,6 +1,7 @@
 """Judge maps of a caller's networks without training: a check of one network, and own-network gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.removal import RemovalSettings, leave_out_levels_without_effect, make_image_filler, read_fill_value
+from roarbench.api.removal import make_image_filler, read_fill_value, read_levels, read_order
 from roarbench.api.score_maps import (
     MapScores,
     RemovalMeasure,
@@ -30,7 +31,6 @@ from roarbench.api.user_networks import (
     check_and_wrap_network,
     mark_agreed_images,
     read_networks,
-    refuse_nan_or_duplicate_logits,
     warn_if_at_chance,
     warn_of_single_class,
 )
@@ -97,9 +97,7 @@ def check(
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     columns = _read_columns(pixels, levels, fills)
-    own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
-    if len(models) > 1:
-        own_removal = leave_out_levels_without_effect(own_removal, pixels)
+    own_levels = read_levels(OWN_NETWORK_LEVELS, pixels) if len(models) > 1 else ()
     controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbouring_features)]
     explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
@@ -113,7 +111,8 @@ def check(
         warn_of_unfit_siblings(models, logits, classes.numpy())
         agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
-        request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
+        own_removal = (Order.MORF, own_levels, own_fill)
+        request = ScoringRequest(networks, pixels, targets, agreed, *own_removal, classes, columns)
         scores, passes = _explain_and_score(request, explainers, threads, logits)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
@@ -187,20 +186,20 @@ def own_network_gain(
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
-    removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels)
+    removal = (read_order(order), read_levels(levels, pixels), value)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits)
         agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
-        request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
+        request = ScoringRequest(wrapped, pixels, targets, agreed, *removal, labels=targets)
         scores, passes = _explain_and_score(request, explainers, threads, logits)
     return _make_own_network_table(scores, request, explainers.searches, passes)
 
 
 def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasure]:
     """Return two columns for each fill: MoRF and LeRF."""
-    steps = leave_out_levels_without_effect(RemovalSettings.read(Order.MORF, levels), pixels).levels
+    steps = read_levels(levels, pixels)
     if fills is None:
         fills = ("mean",) if is_table(pixels) else ("mean", "linear")
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
@@ -221,7 +220,14 @@ def _wrap_and_run_networks(
     networks = [check_and_wrap_network(model, pixels, name) for model, name in zip(models, names, strict=True)]
     threads = ThreadedNetworks.copy_for_each_thread(networks, pixels)
     logits = threads.compute_logits(pixels)
-    refuse_nan_or_duplicate_logits(logits)
+    for number, own in enumerate(logits, 1):
+        if (undefined := own.isnan().any(1)).any():
+            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
+            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
+    for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
+        if torch.equal(own, other):
+            seen = f"networks {number} and {other_number} return the same logits for all images"
+            raise CallerError(f"{seen}; expected siblings with other weights")
     return networks, threads, logits
 
 
@@ -267,11 +273,11 @@ def _make_own_network_table(
     passes: Mapping[str, float | None],
 ) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
-    order, levels = request.own_removal
     ids = {name: f"row {number}" for number, name in enumerate(scores_by_name, 1)}
+    searches = {ids[name]: search for name, search in searches.items()}
     judge = Judge.from_kept(
-        Correctness(tuple(ids.values()), levels, {}, searches={ids[name]: one for name, one in searches.items()}),
-        OWN_NETWORK if order is Order.MORF else OWN_NETWORK_LERF,
+        Correctness(tuple(ids.values()), request.own_levels, {}, searches=searches),
+        OWN_NETWORK if request.own_order is Order.MORF else OWN_NETWORK_LERF,
         {id_: scores_by_name[name].kept for name, id_ in ids.items() if scores_by_name[name].masks_differ},
         frozenset(id_ for name, id_ in ids.items() if not scores_by_name[name].masks_differ),
         {ids[name]: count for name, count in passes.items()},

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -250,18 +249,6 @@ def warn_of_single_class(logits: Sequence[Tensor]) -> None:
         seen = f"a single class is predicted for all {len(predicted[0])} images by network {list_some(numbers)}"
         remedy = "the networks do not tell them apart: check normalisation and weights"
         warn_caller(f"{seen}; if the images are of several classes, {remedy}")
-
-
-def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
-    """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
-    for number, own in enumerate(logits, 1):
-        if (undefined := own.isnan().any(1)).any():
-            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
-            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
-    for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
-        if torch.equal(own, other):
-            seen = f"networks {number} and {other_number} return the same logits for all images"
-            raise CallerError(f"{seen}; expected siblings with other weights")
 
 
 def mark_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
