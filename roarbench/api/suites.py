@@ -148,15 +148,13 @@ class Suite:
             ('mine', ('grad', 'input-x-grad', 'ig(baseline=mean)'))
         """
         from roarbench.api.suite_from_arrays import require_lists, write_array_suite
-        from roarbench.api.user_networks import restore_attributes
 
         root = find_default_store() if store is None else Path(store)
         lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         say = partial(make_console().print, soft_wrap=True)
-        with restore_attributes(model):
-            folder = write_array_suite(model, train, test, settings, root, network, say)
+        folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
         return cls.load(path, Settings(root, weights=(str(folder / "weights.pt"),)))
 

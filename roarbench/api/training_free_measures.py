@@ -37,7 +37,6 @@ from roarbench.api.user_networks import (
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import Search
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast, measure_means
@@ -113,10 +112,9 @@ def check(
         own_fill = read_fill_value(pixels, None)
         own_removal = (Order.MORF, own_levels, own_fill)
         request = ScoringRequest(networks, pixels, targets, agreed, *own_removal, classes, columns)
-        scores, passes = _explain_and_score(request, explainers, threads, logits)
+        scores, own = _explain_and_score(request, explainers, threads, logits)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
-    own = _make_own_network_table(scores, request, explainers.searches, passes) if agreed.any() else None
     if own:
         # a gain that is 0 by construction is compared with gains over the same images
         known = [own_gain.gain for own_gain in own.gains.values() if own_gain]
@@ -193,8 +191,9 @@ def own_network_gain(
         warn_of_unfit_siblings(models, logits)
         agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, *removal, labels=targets)
-        scores, passes = _explain_and_score(request, explainers, threads, logits)
-    return _make_own_network_table(scores, request, explainers.searches, passes)
+        _, table = _explain_and_score(request, explainers, threads, logits)
+    assert table is not None, "the networks agree on an image"
+    return table
 
 
 def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasure]:
@@ -233,11 +232,12 @@ def _wrap_and_run_networks(
 
 def _explain_and_score(
     request: ScoringRequest, explainers: Explainers, threads: ThreadedNetworks, logits: Sequence[Tensor]
-) -> tuple[dict[str, MapScores], dict[str, float | None]]:
-    """Return the networks' scores, and the passes per map, by estimator name, after a trial of all estimators.
+) -> tuple[dict[str, MapScores], OwnNetworkTable | None]:
+    """Return the networks' scores by estimator name, and own-network gains and verdicts, after a trial of estimators.
 
     `logits`, (n, classes) of each network, must be the same at the end. The trial prefers images on which the networks
-    agree.
+    agree; there is no own-network gain if they agree on none. The gain compares the predictions that networks keep
+    after removal by their own and by other maps.
     """
     explainers = explainers.protect(request.networks)
     few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:_TRIED])
@@ -247,9 +247,20 @@ def _explain_and_score(
     scores = make_and_score_maps(request, explainers, threads)
     threads.refuse_changed_logits(request.pixels, logits)
     warn_of_tied_features(scores, explainers)
-    if request.agreed.any():
-        warn_of_equal_maps(scores, explainers)
-    return scores, passes
+    if not request.agreed.any():
+        return scores, None
+    warn_of_equal_maps(scores, explainers)
+    ids = {name: f"row {number}" for number, name in enumerate(scores, 1)}
+    searches = {ids[name]: search for name, search in explainers.searches.items()}
+    judge = Judge.from_kept(
+        Correctness(tuple(ids.values()), request.own_levels, {}, searches=searches),
+        OWN_NETWORK if request.own_order is Order.MORF else OWN_NETWORK_LERF,
+        {id_: scores[name].kept for name, id_ in ids.items() if scores[name].masks_differ},
+        frozenset(id_ for name, id_ in ids.items() if not scores[name].masks_differ),
+        {ids[name]: count for name, count in passes.items()},
+    )
+    images = int(request.agreed.sum()), len(request.agreed)
+    return scores, OwnNetworkTable(judge, ids, len(request.networks), *images, passes)
 
 
 def _compute_gains_over_random(
@@ -264,23 +275,3 @@ def _compute_gains_over_random(
         over_random = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0  # no -0.0
         gains[column.title] = dict(zip(scores_by_name, measure_means(over_random), strict=True))
     return gains
-
-
-def _make_own_network_table(
-    scores_by_name: Mapping[str, MapScores],
-    request: ScoringRequest,
-    searches: Mapping[str, Search],
-    passes: Mapping[str, float | None],
-) -> OwnNetworkTable:
-    """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
-    ids = {name: f"row {number}" for number, name in enumerate(scores_by_name, 1)}
-    searches = {ids[name]: search for name, search in searches.items()}
-    judge = Judge.from_kept(
-        Correctness(tuple(ids.values()), request.own_levels, {}, searches=searches),
-        OWN_NETWORK if request.own_order is Order.MORF else OWN_NETWORK_LERF,
-        {id_: scores_by_name[name].kept for name, id_ in ids.items() if scores_by_name[name].masks_differ},
-        frozenset(id_ for name, id_ in ids.items() if not scores_by_name[name].masks_differ),
-        {ids[name]: count for name, count in passes.items()},
-    )
-    images = int(request.agreed.sum()), len(request.agreed)
-    return OwnNetworkTable(judge, ids, len(request.networks), *images, passes)

@@ -171,36 +171,26 @@ def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def restore_attributes(model: object) -> Iterator[None]:
-    """At the end, give the modules of a network the attributes that they have now."""
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    before = [(module, dict(vars(module))) for module in modules]
-    try:
-        yield
-    finally:
-        for module, attributes in before:
-            vars(module).clear()
-            vars(module).update(attributes)
-
-
-@contextmanager
 def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]:
     """Empty the attributes in which a forward pass stores new tensors, such as attention, and restore them at the end.
 
     A tensor becomes None; lists, tuples and dicts become empty. So the network has the same attributes before its first
     forward pass and after it.
     """
-    with restore_attributes(model):
-        before = {(module, name): tensors for _, module, name, tensors in _list_plain_tensors(model)}
-        stored = []
-        with suppress(Exception), borrow_networks([model]), torch.no_grad():
-            model(images.clone())
-            for _, module, name, tensors in _list_plain_tensors(model):
-                if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
-                    stored.append((module, name, type(vars(module)[name])))
-        for module, name, kind in stored:
-            vars(module)[name] = None if issubclass(kind, Tensor) else kind()
+    state = NetworkState.read(model)
+    before = {(module, name): tensors for _, module, name, tensors in _list_plain_tensors(model)}
+    stored = []
+    with suppress(Exception), borrow_networks([model]), torch.no_grad():
+        model(images.clone())
+        for _, module, name, tensors in _list_plain_tensors(model):
+            if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
+                stored.append((module, name, type(vars(module)[name])))
+    for module, name, kind in stored:
+        vars(module)[name] = None if issubclass(kind, Tensor) else kind()
+    try:
         yield
+    finally:
+        state.restore()
 
 
 def find_uncopyable_tensor(model: nn.Module) -> str:

@@ -186,7 +186,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         sharing, workers = self._shown.count(gpu), len(self._shown)
         arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life)
         process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
-        with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children():
+        with _STARTING, _shield_children():
             process.start()
         worker_connection.close()
         return _Worker(process, connection, number, signs_of_life, failed_jobs)
@@ -198,27 +198,20 @@ def _join_and_close_worker(worker: _Worker) -> None:
 
 
 @contextmanager
-def _hide_main_from_children() -> Iterator[None]:
-    """Hide the main program from processes that are started in this block, which would otherwise run a script again."""
-    program = sys.modules["__main__"]
+def _shield_children() -> Iterator[None]:
+    """Make processes that are started in this block ignore Ctrl-C, which only the parent process handles.
+
+    The main program is hidden from them; otherwise, they would run a script again.
+    """
+    program, sets_handlers = sys.modules["__main__"], threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if sets_handlers else None
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
         sys.modules["__main__"] = program
-
-
-@contextmanager
-def _ignore_interrupts_in_children() -> Iterator[None]:
-    """Make processes that are started in this block ignore Ctrl-C, which only the parent process handles."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        if sets_handlers:
+            signal.signal(signal.SIGINT, before)
 
 
 def _serve_jobs(

@@ -74,12 +74,6 @@ def _count_gpus_or_cores() -> int:
     return _count_gpus() or int(ray.cluster_resources().get("CPU", 0))
 
 
-def _is_node_declared_dead() -> bool:
-    """Return whether the cluster has declared this machine's node dead, so that no more job outcomes arrive."""
-    own = ray.get_runtime_context().get_node_id()
-    return any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes())
-
-
 class _ActorSetup(NamedTuple):
     mark: Path  # file in the store that exists as long as the engine; an actor must see this file
     folder: Path  # working directory, from which relative paths start
@@ -177,8 +171,10 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
         self._explain_if_no_worker_starts()
-        if not happened and _is_node_declared_dead():
-            raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
+        if not happened:
+            own = ray.get_runtime_context().get_node_id()
+            if any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes()):  # no more outcomes arrive
+                raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
             self._accept_or_restart_worker(reference)
         return [

@@ -8,7 +8,7 @@ import os
 import sys
 import sysconfig
 from functools import cache
-from importlib.metadata import DistributionFinder, MetadataPathFinder
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,6 +69,6 @@ def _read_package_names(folder: str, changed: int) -> frozenset[str]:
     """Read the first parts of the files that installers recorded; `changed`, the folder's time, renews the answer."""
     if not any(Path(folder).glob("*.dist-info")):
         return frozenset()
-    found = MetadataPathFinder.find_distributions(DistributionFinder.Context(path=[folder]))
-    lines = (line for distribution in found for line in (distribution.read_text("RECORD") or "").splitlines())
+    records = (found.read_text("RECORD") or "" for found in distributions(path=[folder]))
+    lines = (line for record in records for line in record.splitlines())
     return frozenset({line.partition(",")[0].strip('"').partition("/")[0] for line in lines} - {*_ELSEWHERE})

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -27,14 +28,11 @@ def main() -> None:
         "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
         "a writable tree": _can_write,
     }
-    print(json.dumps([name for name, reach in tries.items() if _can_reach(reach)]))
-
-
-def _can_reach(reach: Callable[[], bool]) -> bool:
-    try:
-        return reach()
-    except OSError:
-        return False
+    reached = []
+    for name, reach in tries.items():
+        with suppress(OSError):
+            reached += [name] if reach() else []
+    print(json.dumps(reached))
 
 
 def _connect_or_raise(family: int, address: object) -> bool:
@@ -45,22 +43,18 @@ def _connect_or_raise(family: int, address: object) -> bool:
 
 
 def _is_in_process_environments(value: str) -> bool:
-    texts = []
     for process in Path("/proc").iterdir():
-        try:
-            texts.append((process / "environ").read_bytes())
-        except OSError:
-            continue
-    return any(value.encode() in text for text in texts)
+        with suppress(OSError):
+            if value.encode() in (process / "environ").read_bytes():
+                return True
+    return False
 
 
 def _can_write() -> bool:
     for folder in ("/", "/usr/lib", *sys.argv[1].split(os.pathsep)):
-        try:
+        with suppress(OSError):
             os.close(os.open(f"{folder}/canary", os.O_CREAT | os.O_WRONLY))
             return True
-        except OSError:
-            continue
     return False
 
 
