@@ -275,8 +275,20 @@ class _Evaluation(NamedTuple):
         """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
-        _check_map_shapes(name, maps, work)
-        row = self._store_submission(_make_checksum_submission(name, maps), trusted=True)
+        networks = work.suite.references
+        for split, arrays in maps.items():
+            if len(arrays) != networks:
+                seen = f"{name} has {len(arrays)} sets of maps of {split} images"
+                raise CallerError(f"{seen}, expected {networks}: one for each explained network")
+            for number, array in enumerate(arrays):
+                shape = (len(work.images[split].labels), *work.images.record.shape)
+                check_map_shape(f"maps {number} of {name}", array.shape, shape)
+        checksums = {
+            split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
+            for split, arrays in maps.items()
+        }
+        stub = _STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(checksums))
+        row = self._store_submission(parse_submission(stub.encode()), trusted=True)
         part = self._select_rows_of_suite(plan, [row])
         # the row's sanity-check variants need maps of other networks or classes, which only a function can compute
         ids = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
@@ -336,29 +348,6 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
             warn_of_byte_values(name, values[:_TESTED_FOR_BYTES])
             read[Split(key)].append(convert_to_smallest_float(drop_channel_axis(values)))
     return read
-
-
-def _check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
-    """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
-    shape = work.images.record.shape
-    for split, arrays in maps.items():
-        n, networks = len(work.images[split].labels), work.suite.references
-        if len(arrays) != networks:
-            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
-            raise CallerError(f"{seen}, expected {networks}: one for each explained network")
-        for number, array in enumerate(arrays):
-            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
-
-
-def _make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
-    """Return a submission with the checksums of these maps; the submission cannot compute maps."""
-    checksums = {
-        split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
-        for split, arrays in maps.items()
-    }
-    return parse_submission(
-        _STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(checksums)).encode()
-    )
 
 
 def _rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:

@@ -95,8 +95,5 @@ def _raise(logits: Tensor, classes: Tensor) -> Tensor:
 def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Meanwhile, the logits of the network, called with images alone, are changed ones."""
     adapt = make_logits_hook(lambda output: change(extract_logits(output)))
-    hook = find_own_network(network).register_forward_hook(adapt, with_kwargs=True)
-    try:
+    with find_own_network(network).register_forward_hook(adapt, with_kwargs=True):
         yield
-    finally:
-        hook.remove()

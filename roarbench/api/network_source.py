@@ -22,7 +22,7 @@ from roarbench.api.user_networks import (
     check_network,
     convert_to_float32,
     empty_tensors_of_forward,
-    find_uncopyable_tensor,
+    list_plain_tensors,
     take_few_images,
 )
 from roarbench.common.errors import CallerError
@@ -239,8 +239,9 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     }
     own_layers_last = retrained and has_parts
     try:
-        if path := find_uncopyable_tensor(model):
-            raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
+        for path, *_, tensors in list_plain_tensors(model):
+            if not all(tensor.is_leaf for tensor in tensors):  # it cannot be copied
+                raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
         if any(isinstance(method, MethodType) for method in replaced.values()):  # pickle would write its name alone
             raise CallerError("it is a bound method that its class does not define")
         structure = _pickle_structure_as_base64(model, written, all_trained=retrained)

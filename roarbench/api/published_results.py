@@ -75,9 +75,9 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
             title = find_builtin_suite(suite).versioned
         if title not in published:
             raise UnknownName("published suite", title, published)
-        suite_files = [RESULTS / file.path for file in entries if file.versioned_suite == title]
-        return _read_result_from_files(find_named_or_exported_suite(title, suite_files), suite_files)
-    files = list_checked_result_files(str(source or ""))
+        suite, files = title, [RESULTS / file.path for file in entries if file.versioned_suite == title]
+    else:
+        files = list_checked_result_files(str(source or ""))
     return _read_result_from_files(find_named_or_exported_suite(suite, files), files)
 
 

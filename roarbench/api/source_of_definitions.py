@@ -17,7 +17,7 @@ from typing import Any
 
 from roarbench.common.errors import CallerError
 from roarbench.submissions.installed_packages import is_installed_file
-from roarbench.submissions.submission_file import parse_source
+from roarbench.submissions.submission_file import parse_source, replace_nodes
 
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 COMPUTED = object()  # stands for a value that only running the source would show
@@ -56,10 +56,13 @@ def read_source_and_used_objects(
             with suppress(ValueError):  # the variable may have no value yet
                 names[other] = cell.cell_contents
     texts = _list_changed_defaults(source, functions, names | dict(vars(value)), write)
-    source = _replace_parts(source, texts | _quote_unknown_annotations(source, names.keys() - {value.__name__}))
+    source = replace_nodes(source, texts | _quote_unknown_annotations(source, names.keys() - {value.__name__}))
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
-    used = {other: item for other, item in used.items() if not _is_builtin(other, item)}
+    for other, item in [*used.items()]:  # of Python's own; after `from numpy import *`, `sum` means another object
+        inner = inspect.unwrap(item) if isinstance(item, FunctionType) else item  # IPython wraps `open`
+        if hasattr(builtins, other) and (other.startswith("__") or inner is getattr(builtins, other)):
+            del used[other]
     return source, used | _find_named_submodules(source, used)
 
 
@@ -89,12 +92,6 @@ def _find_named_submodules(source: str, used: Mapping[str, object]) -> dict[str,
         if is_imported and root != "torch":
             modules[name] = module
     return modules
-
-
-def _is_builtin(name: str, item: Any) -> bool:
-    """Return whether a name means Python's own object; after `from numpy import *`, `sum` means another."""
-    inner = inspect.unwrap(item) if isinstance(item, FunctionType) else item  # IPython wraps `open`
-    return hasattr(builtins, name) and (name.startswith("__") or inner is getattr(builtins, name))
 
 
 def read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
@@ -132,16 +129,6 @@ def _list_changed_defaults(
                 if not _gives_value(part, value, names):
                     changed[part] = write(value, f"the default {ast.unparse(part)}")
     return changed
-
-
-def _replace_parts(source: str, texts: Mapping[ast.expr, str]) -> str:
-    """Replace nodes of a source by other texts."""
-    lines = source.encode().splitlines(keepends=True)  # columns of `ast` count bytes
-    for part in sorted(texts, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        first, last = part.lineno - 1, part.end_lineno or part.lineno
-        rest = lines[last - 1][part.end_col_offset :]
-        lines[first:last] = [lines[first][: part.col_offset] + texts[part].encode() + rest]
-    return b"".join(lines).decode()
 
 
 def _gives_value(node: ast.expr, value: object, names: Mapping[str, object]) -> bool:

@@ -78,29 +78,24 @@ def _flushes_denormals() -> bool:
     return not bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu") * 1)
 
 
-def _read_backends() -> tuple[Any, ...]:
-    values = []
-    for owner, name in _list_backend_flags():
-        try:
-            values.append(getattr(owner, name))
-        except RuntimeError:  # torch refuses to read the older settings if the program has set newer ones
-            values.append(None)
-    return tuple(values)
-
-
-def _write_backends(values: tuple[Any, ...]) -> None:
-    for (owner, name), value in zip(_list_backend_flags(), values, strict=True):
-        with suppress(RuntimeError):
-            if value is not None and getattr(owner, name) != value:
-                setattr(owner, name, value)
-
-
-def _list_backend_flags() -> list[tuple[Any, str]]:
+def _read_backends() -> dict[tuple[Any, str], Any]:
     backends: Any = torch.backends
     flags = [(backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")]
     matmul = ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
     flags += [(backends.cuda.matmul, name) for name in matmul]
-    return flags + [(part, "fp32_precision") for part in list_float32_backends()] + [(backends.mkldnn, "enabled")]
+    flags += [*((part, "fp32_precision") for part in list_float32_backends()), (backends.mkldnn, "enabled")]
+    values = {}
+    for owner, name in flags:
+        with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+            values[owner, name] = getattr(owner, name)
+    return values
+
+
+def _write_backends(values: dict[tuple[Any, str], Any]) -> None:
+    for (owner, name), value in values.items():
+        with suppress(RuntimeError):
+            if getattr(owner, name) != value:
+                setattr(owner, name, value)
 
 
 def _write_deterministic(state: tuple[bool, bool]) -> None:

@@ -163,11 +163,8 @@ def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
     if not isinstance(network, WrappedNetwork) or isinstance(own, torch.jit.ScriptModule):
         yield network
         return
-    hook = own.register_forward_hook(make_logits_hook(network.adapt_output), with_kwargs=True)
-    try:
+    with own.register_forward_hook(make_logits_hook(network.adapt_output), with_kwargs=True):
         yield own
-    finally:
-        hook.remove()
 
 
 @contextmanager
@@ -178,11 +175,11 @@ def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]
     forward pass and after it.
     """
     state = NetworkState.read(model)
-    before = {(module, name): tensors for _, module, name, tensors in _list_plain_tensors(model)}
+    before = {(module, name): tensors for _, module, name, tensors in list_plain_tensors(model)}
     stored = []
     with suppress(Exception), borrow_networks([model]), torch.no_grad():
         model(images.clone())
-        for _, module, name, tensors in _list_plain_tensors(model):
+        for _, module, name, tensors in list_plain_tensors(model):
             if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
                 stored.append((module, name, type(vars(module)[name])))
     for module, name, kind in stored:
@@ -193,13 +190,7 @@ def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]
         state.restore()
 
 
-def find_uncopyable_tensor(model: nn.Module) -> str:
-    """Return the path of an attribute whose tensor has a graph, so that it cannot be copied; empty if there is none."""
-    found = _list_plain_tensors(model)
-    return next((path for path, *_, tensors in found if not all(tensor.is_leaf for tensor in tensors)), "")
-
-
-def _list_plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, list[Tensor]]]:
+def list_plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, list[Tensor]]]:
     """Yield the path, module and name of each attribute with tensors that are neither parameters nor buffers."""
     of_every_module = vars(nn.Module()).keys()
     for prefix, module in model.named_modules():

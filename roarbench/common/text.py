@@ -124,12 +124,10 @@ def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
     records, text = list(rows), io.StringIO()
     writer = csv.DictWriter(text, list(records[0] if records else {}), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in records)
+    for row in records:
+        formulas = {name for name, value in row.items() if isinstance(value, str) and value.startswith(FORMULA)}
+        writer.writerow({name: f"'{value}" if name in formulas else value for name, value in row.items()})
     return text.getvalue()
-
-
-def _escape_formula(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def list_some(names: Sequence[object], count: int = 3) -> str:

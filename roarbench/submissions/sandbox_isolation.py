@@ -178,13 +178,10 @@ def build_filter(gpu: bool = False) -> bytes:
 @contextmanager
 def open_filter(gpu: bool = False) -> Iterator[int]:
     """Yield the descriptor of a memory file that contains the filter, positioned at its start."""
-    descriptor = os.memfd_create("policy")
-    try:
-        os.write(descriptor, build_filter(gpu))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    with os.fdopen(os.memfd_create("policy"), "r+b", buffering=0) as file:
+        file.write(build_filter(gpu))
+        file.seek(0)
+        yield file.fileno()
 
 
 @cache

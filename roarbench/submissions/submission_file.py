@@ -11,12 +11,11 @@ import math
 import re
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
 
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS, write_file_refusing_existing
@@ -37,14 +36,6 @@ _PARAMETER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _INTEGER = re.compile("[-+]?[0-9]{1,10}")
 _FLOAT = re.compile(r"[-+]?[0-9.]{1,20}(e[-+]?[0-9]{1,3})?", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,100}")
-
-
-class ParameterAttribute(NamedTuple):
-    """Class attribute of a submission's estimator that a user may set."""
-
-    default: Value  # value in the file
-    start: int  # first byte of the default in the file
-    stop: int  # first byte after the default
 
 
 @dataclass(frozen=True)
@@ -79,19 +70,16 @@ class Submission:
     @property
     def parameters(self) -> dict[str, Value]:
         """Return the parameters (class attributes of the estimator) with their values in the file."""
-        return {name: attribute.default for name, attribute in self._read_attributes().items()}
+        return {name: default for name, (default, _) in self._read_attributes().items()}
 
     @property
     def code(self) -> bytes:
         """Return the content of the file, with the values of the parameters, to run in the sandbox."""
         if not self.values:
             return self.source
-        attributes, values = self._read_attributes(), dict(self.values)
-        data = _decode_source(self.source).encode()
-        for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
-            attribute = attributes[name]
-            data = data[: attribute.start] + repr(values[name]).encode() + data[attribute.stop :]
-        return data
+        attributes = self._read_attributes()
+        texts = {attributes[name][1]: repr(value) for name, value in self.values}
+        return replace_nodes(_decode_source(self.source), texts).encode()
 
     def replace_parameters(self, assignments: str) -> "Submission":
         """Return the submission with values such as `samples=50,noise=0.1`; raise CallerError for invalid values."""
@@ -102,25 +90,21 @@ class Submission:
         values = parse_nondefault_parameters(self.name, defaults, assignments, f"{self.name}({assignments})", table)
         return replace(self, values=tuple(values.items()))
 
-    def _read_attributes(self) -> dict[str, ParameterAttribute]:
+    def _read_attributes(self) -> dict[str, tuple[Value, ast.expr]]:
         """Return the class attributes of the estimator whose values are literal numbers, strings or truth values.
 
-        The result has the order of the file. It is empty if the file does not make its estimator from its own class. An
-        attribute that the file sets elsewhere, too, is left out, because its value in the class may have no effect.
+        The result has values and their nodes, in the order of the file. It is empty if the file does not make its
+        estimator from its own class. An attribute that the file sets elsewhere, too, is left out, because its value in
+        the class may have no effect.
         """
-        text = _decode_source(self.source)
-        tree = _parse_source_or_refuse(text)
+        tree = _parse_source_or_refuse(_decode_source(self.source))
         estimator_class = _find_estimator_class(tree)
         set_elsewhere = _list_names_set_elsewhere(tree, estimator_class) if estimator_class else ()
-        line_starts = [0]
-        for line in text.encode().splitlines(keepends=True):
-            line_starts.append(line_starts[-1] + len(line))
         attributes = {}
         for name, node in list_assignments(estimator_class.body if estimator_class else ()):
             value = _read_literal_value(node)
             if value is not None and _PARAMETER_NAME.fullmatch(name) and name not in set_elsewhere:
-                start, stop = line_starts[node.lineno - 1] + node.col_offset, line_starts[(node.end_lineno or 0) - 1]
-                attributes[name] = ParameterAttribute(value, start, stop + (node.end_col_offset or 0))
+                attributes[name] = value, node
         return attributes
 
 
@@ -210,6 +194,16 @@ def parse_source(text: str) -> ast.Module:
     """Parse source code, in one thread at a time; raise the errors of `ast.parse`."""
     with _PARSING:
         return ast.parse(text)
+
+
+def replace_nodes(source: str, texts: Mapping[ast.expr, str]) -> str:
+    """Replace expressions of a source by other texts."""
+    lines = source.encode().splitlines(keepends=True)  # columns of `ast` count bytes
+    for part in sorted(texts, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        first, last = part.lineno - 1, part.end_lineno or part.lineno
+        rest = lines[last - 1][part.end_col_offset :]
+        lines[first:last] = [lines[first][: part.col_offset] + texts[part].encode() + rest]
+    return b"".join(lines).decode()
 
 
 def _parse_source_or_refuse(text: str) -> ast.Module:
