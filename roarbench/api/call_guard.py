@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.api.inputs import move_to_model
 from roarbench.api.torch_settings import read_settings, restore_settings
 from roarbench.common.errors import CallerError
 from roarbench.common.text import list_some
@@ -92,11 +93,7 @@ class CallGuard:
 
     def _refuse_other_changes(self, name: str, number: int, images: Tensor, logits: Tensor | None) -> None:
         for network, state in zip(self._networks, self._states, strict=True):
-            if state.has_same_outputs():
-                continue
-            is_kept = state.is_kept_by(network)
-            state.restore()
-            if not is_kept:
+            if not state.has_same_outputs() and state.undo_changes(network, move_to_model(network, images)):
                 raise CallerError(f"{name} modified a network that it does not explain; use only the given model")
         again, _ = compute_logits_and_gradients(self._networks[number], images)
         if logits is not None and (again is None or not torch.equal(logits, again)):

@@ -20,7 +20,6 @@ from roarbench.common.device_settings import restore_global_generators
 from roarbench.compute.external_networks import extract_logits
 
 ADVICE = "(weights, mode, hooks, methods or modules); undo this at the end, or work on copy.deepcopy(model)"
-_COMPARED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_modules")
 _MISSING = object()
 _DICTS = (dict, OrderedDict, defaultdict)
 _SEQUENCES = (list, deque)
@@ -32,35 +31,20 @@ _NOT_FOLLOWED = {"torch", "numpy", "threading", "weakref", "logging", "_thread",
 
 
 class _Module(NamedTuple):
-    """Properties of one module that a function must not change."""
+    """A module's class and mode."""
 
     module: nn.Module
     kind: type
-    attributes: dict[str, Any]  # `training`, and objects that replace methods of the class, such as `forward`
-    dictionaries: dict[str, dict[str, Any]]  # by the names of `_COMPARED`
+    training: Any  # `_MISSING` of a frozen TorchScript module, which has no modes
 
-    @classmethod
-    def read(cls, module: nn.Module) -> Self:
-        kind, held = type(module), vars(module)
-        attributes = {name: value for name, value in held.items() if callable(getattr(kind, name, None))}
-        if hasattr(module, "training"):  # a frozen TorchScript module has no modes
-            attributes["training"] = module.training
-        return cls(module, kind, attributes, {name: dict(held[name].items()) for name in _COMPARED if name in held})
+    def is_kept(self) -> bool:
+        return type(self.module) is self.kind and getattr(self.module, "training", _MISSING) is self.training
 
-    def equals(self, other: "_Module") -> bool:
-        pairs = [(self.dictionaries[name], other.dictionaries[name]) for name in self.dictionaries]
-        same = all(_hold_same_objects(*pair) for pair in [(self.attributes, other.attributes), *pairs])
-        return same and self.module is other.module and self.kind is other.kind
-
-    def has_class_and_mode(self) -> bool:
-        training = getattr(self.module, "training", _MISSING)
-        return type(self.module) is self.kind and training is self.attributes.get("training", _MISSING)
-
-    def restore_class_and_mode(self) -> None:
+    def restore(self) -> None:
         if type(self.module) is not self.kind:
             self.module.__class__ = self.kind
-        if not self.has_class_and_mode() and "training" in self.attributes:
-            self.module.training = self.attributes["training"]  # TorchScript keeps the mode outside the dictionary
+        if not self.is_kept() and self.training is not _MISSING:
+            self.module.training = self.training  # TorchScript keeps the mode outside the dictionary
 
 
 class _Container(NamedTuple):
@@ -136,9 +120,8 @@ class _TensorState(NamedTuple):
 
 
 class NetworkState(NamedTuple):
-    """Everything that a network holds, and properties of it that an estimator must not change."""
+    """Everything that a network holds, which an estimator must not change."""
 
-    weights: dict[str, Tensor]  # copies of the tensors of the state dict
     modules: list[_Module]
     containers: list[_Container]
     tensors: list[_TensorState]
@@ -147,39 +130,22 @@ class NetworkState(NamedTuple):
     def read(cls, model: nn.Module) -> Self:
         """Copy the present state of a network."""
         found = list(_list_held_objects(model))
+        modules = [_Module(part, type(part), getattr(part, "training", _MISSING)) for part in model.modules()]
         containers = [_Container(item, item.copy()) for item in found if not isinstance(item, Tensor)]
-        tensors = [_TensorState.read(item) for item in found if isinstance(item, Tensor)]
-        copies = {id(state.tensor): state.copy for state in tensors if state.copy is not None}
-        live = _read_live_weights(model)
-        weights = {key: copies.get(id(tensor), tensor) for key, tensor in live.items()}
-        return cls(weights, list(map(_Module.read, model.modules())), containers, tensors)
-
-    def is_kept_by(self, model: nn.Module) -> bool:
-        """Return whether the network still has the weights, modes, hooks, methods and modules of this state."""
-        weights, modules = _read_live_weights(model), list(map(_Module.read, model.modules()))
-        return (
-            len(modules) == len(self.modules)
-            and all(now.equals(then) for now, then in zip(modules, self.modules, strict=True))
-            and weights.keys() == self.weights.keys()
-            and all(_are_identical(weights[key], self.weights[key]) for key in weights)
-        )
+        return cls(modules, containers, [_TensorState.read(item) for item in found if isinstance(item, Tensor)])
 
     def has_same_outputs(self) -> bool:
         """Return whether nothing that the outputs may depend on was replaced; gradients and freezing do not count."""
-        kept = all(module.has_class_and_mode() for module in self.modules)
+        kept = all(module.is_kept() for module in self.modules)
         kept = kept and all(container.is_kept() for container in self.containers)
         return kept and all(tensor.has_same_numbers() for tensor in self.tensors)
 
     def restore(self) -> None:
         """Give the network this state again: the same objects, with the same contents and numbers."""
-        for module in self.modules:
-            module.restore_class_and_mode()
-        for container in self.containers:
-            if not container.is_kept():
-                container.restore()
-        for tensor in self.tensors:
-            if not tensor.is_kept():
-                tensor.restore()
+        parts: list[_Module | _Container | _TensorState] = [*self.modules, *self.containers, *self.tensors]
+        for part in parts:
+            if not part.is_kept():
+                part.restore()
 
     def undo_changes(self, model: nn.Module, images: Tensor) -> bool:
         """Restore this state; return whether logits or gradients of these images were others before.
@@ -254,16 +220,11 @@ def _hold_same_objects(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
     return len(one) == len(other) and all(other.get(key, _MISSING) is value for key, value in one.items())
 
 
-def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
-    return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
-
-
 def _are_identical(one: Tensor, other: Tensor) -> bool:
     # of a quantised weight of torchao, whose type cannot be compared, the numbers are compared
     with suppress(Exception):  # other tensor types have no `dequantize`, or several meanings of it
         one, other = (each if type(each) in (Tensor, nn.Parameter) else each.dequantize() for each in (one, other))
-    alike = one.layout is torch.strided and one.dtype is other.dtype and one.device == other.device
+    alike = one.layout is torch.strided and one.dtype is other.dtype
     if one is other or (alike and torch.equal(one, other)):
         return True  # the usual case, which `assert_close` would make slow
     with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal

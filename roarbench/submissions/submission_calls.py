@@ -201,7 +201,7 @@ def _call_submission(
     if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
         message = "estimate modified its images or targets in place; work on a .clone()"
         raise Refusal(SubmissionFault.CHANGED_INPUTS, message)
-    if not state.is_kept_by(part.model):
+    if not state.has_same_outputs():
         work = counter.read_work() if counter else None
         if state.undo_changes(part.model, images):
             raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")

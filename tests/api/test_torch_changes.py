@@ -114,6 +114,15 @@ def test_replaced_operators_are_refused(networks):
         library._destroy()
 
 
+def test_changes_of_other_networks_without_effect_are_undone(networks):
+    def mine(model, images, targets):
+        networks[2].head.register_forward_hook(lambda layer, inputs, output: None)
+        return compute_gradient(model, images, targets)
+
+    rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    assert not networks[2].head._forward_hooks
+
+
 def test_changes_of_other_networks_are_refused_and_undone(networks):
     before = [network.head.weight.clone() for network in networks]
 

@@ -125,6 +125,20 @@ def test_maps_kept_by_id_or_address_are_never_those_of_earlier_images(read_key):
     assert torch.equal(maps, 2 * images)
 
 
+def test_attributes_of_layers_that_change_logits_are_refused_and_undone():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.LeakyReLU(0.1), nn.Linear(4, 2)).eval()
+    part = ExplainedPart(model, torch.randn(3, 1, 2, 2), torch.zeros(3, dtype=torch.int64), torch.arange(3), 3)
+
+    def estimate(model, images, targets, generator):
+        model[2].negative_slope, model[2].note = 5.0, "harmless"
+        return images.clone()
+
+    with pytest.raises(Refusal, match="estimate modified the model") as refused:
+        list(compute_map_batches(estimate, part))
+    assert refused.value.kind is SubmissionFault.CHANGED_MODEL
+    assert model[2].negative_slope == 0.1 and not hasattr(model[2], "note")
+
+
 def test_quantus_function_gets_array_copies_by_keyword():
     def explain_func(model, inputs, targets, **kwargs):
         assert isinstance(model, nn.Sequential) and kwargs == {}
