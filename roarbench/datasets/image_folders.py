@@ -30,7 +30,8 @@ _FILES_PER_GROUP = 256
 # keywords of Hugging Face `datasets` (`datasets.data_files.SPLIT_KEYWORDS`); test splits come before validation splits
 _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
-_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
+# words of names like `seg_train`, `TrainImages`, `val2017`, `a. Training Set`
+_NAME_WORDS = re.compile(r"(?!^\w[.)] )(?:[A-Z]?[a-z]+|[A-Z]+)")
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
 _SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
 _FALSE, _TRUE = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")

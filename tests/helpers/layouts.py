@@ -764,6 +764,31 @@ LAYOUTS = [
         written='images = "FOLDER"\nclass_depth = 2\ntest_share = 0.3',
     ),
     Layout(
+        "IDRiD, grading",
+        train={
+            "B. Disease Grading/1. Original Images/a. Training Set/IDRiD_{001-004}.jpg": "0",
+            "B. Disease Grading/1. Original Images/a. Training Set/IDRiD_{005-008}.jpg": "3",
+        },
+        test={
+            "B. Disease Grading/1. Original Images/b. Testing Set/IDRiD_{001-002}.jpg": "0",
+            "B. Disease Grading/1. Original Images/b. Testing Set/IDRiD_{003-004}.jpg": "3",
+        },
+        texts={
+            "B. Disease Grading/2. Groundtruths/a. IDRiD_Disease Grading_Training Labels.csv": (
+                "Image name,Retinopathy grade,Risk of macular edema ,,,\n"
+                + lines("IDRiD_{001-004},0,0,,,", "IDRiD_{005-008},3,2,,,")
+            ),
+            "B. Disease Grading/2. Groundtruths/b. IDRiD_Disease Grading_Testing Labels.csv": (
+                "Image name,Retinopathy grade,Risk of macular edema \n"
+                + lines("IDRiD_{001-002},0,0", "IDRiD_{003-004},3,1")
+            ),
+        },
+        chosen="'a. Training Set', 'b. Testing Set' are named like splits .* label_column = ",
+        written='images = "FOLDER/B. Disease Grading"\n'
+        'labels = "2. Groundtruths/*. IDRiD_Disease Grading_*ing Labels.csv"\nlabel_column = "Retinopathy grade"\n'
+        'train = "1. Original Images/a. Training Set"\ntest = "1. Original Images/b. Testing Set"',
+    ),
+    Layout(
         "Office-31",
         train={
             f"{domain}/images/{name}/frame_{{0001-0004}}.jpg": name
