@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.all_results import load_all_results
     from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.api.gain_tables import Difference, OwnNetworkTable, TwoDifferences
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.perturbation_curves import Curve, estimate_mean, perturbation_curve
-    from roarbench.api.published_results import load_all_results, load_published_results
+    from roarbench.api.published_results import load_published_results
     from roarbench.api.removal import fill, rank, remove
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suites import Suite, load_suite
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
+    "api.all_results": ("load_all_results",),
     "api.evaluate": ("evaluate",),
     "api.check_table": ("CheckTable",),
     "api.gain_tables": ("Difference", "OwnNetworkTable", "TwoDifferences"),
     "api.inputs": ("Preprocessing",),
     "api.perturbation_curves": ("Curve", "estimate_mean", "perturbation_curve"),
-    "api.published_results": ("load_all_results", "load_published_results"),
+    "api.published_results": ("load_published_results",),
     "api.removal": ("fill", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.evaluated_rows": ("EvaluatedRows",),

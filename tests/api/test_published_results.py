@@ -12,7 +12,7 @@ import pytest
 
 import roarbench
 from roarbench.analysis.published_suites import collect_published_results
-from roarbench.api import published_results
+from roarbench.api import all_results, published_results
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import StoreError
 from roarbench.store import published_rows
@@ -32,7 +32,8 @@ def publish_only(monkeypatch, pattern):
     """Let the published files be those whose path matches a pattern."""
     files = [file for file in read_index_and_check_folder(ROOT / "results") if re.match(pattern, file.path)]
     assert files
-    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: files)
+    for module in (published_results, all_results):
+        monkeypatch.setattr(module, "read_index_and_check_folder", lambda folder: files)
 
 
 @slow
@@ -196,8 +197,8 @@ def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch):
 
     results = set_checksums(without_random, rankings=rankings)
     file = PublishedFile("made-up/1/all.parquet", "", 0, "")
-    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: [file])
-    monkeypatch.setattr(published_results, "collect_published_results", lambda folder, title, files: results)
+    monkeypatch.setattr(all_results, "read_index_and_check_folder", lambda folder: [file])
+    monkeypatch.setattr(all_results, "collect_published_results", lambda folder, title, files: results)
     frame = roarbench.load_all_results()
     left_out = [f"made-up, {name}: {len(MAIN)} rows: incomplete" for name in ("kar", "lerf")]
     reason = "made from 2 different rankings; compute the row again in a new --store"
@@ -209,15 +210,13 @@ def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch):
 def test_load_all_results_shows_progress_on_a_terminal_after_a_second(monkeypatch, capsys):
     files = [PublishedFile(f"{name}/1/all.parquet", "", 0, "") for name in ("made-up", "other", "third")]
     moments = iter([0.0, 0.9, 1.1, 1.2])
-    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: files)
-    monkeypatch.setattr(
-        published_results, "collect_published_results", lambda folder, title, files: make_suite_results()
-    )
-    monkeypatch.setattr(published_results.time, "monotonic", lambda: next(moments, 2.0))
+    monkeypatch.setattr(all_results, "read_index_and_check_folder", lambda folder: files)
+    monkeypatch.setattr(all_results, "collect_published_results", lambda folder, title, files: make_suite_results())
+    monkeypatch.setattr(all_results.time, "monotonic", lambda: next(moments, 2.0))
     roarbench.load_all_results()
     assert capsys.readouterr() == ("", "")
     moments = iter([0.0, 0.9, 1.1, 1.2])
-    monkeypatch.setattr(published_results.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(all_results.sys.stderr, "isatty", lambda: True)
     roarbench.load_all_results()
     last = "reading published results: suite 3 of 3"
     assert capsys.readouterr() == ("", f"\r{last.replace('3 of', '2 of')}\r{last}\r{' ' * len(last)}\r")
