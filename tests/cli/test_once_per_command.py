@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis import correctness_of_suite
-from roarbench.analysis.suite_judges import SuiteJudges
+from roarbench.analysis import correctness_of_suite, suite_judges
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, OWN_NETWORK, ROAR
@@ -41,7 +40,7 @@ def work(monkeypatch):
         monkeypatch.setattr(owner, name, lambda *given: counts.update(list_work(*given)) or do(*given))
 
     count(ResultsStore, "read_results", lambda store, keys, *_: [("read", key) for key in keys])
-    count(SuiteJudges, "_judge", lambda judges, *what: [("judge", *what)])
+    count(suite_judges, "collect_correctness", lambda results, *what: [("judge", *what)])
     count(correctness_of_suite, "select_variance_components", lambda protocol, *_: [("covariance", protocol)])
     return counts
 
