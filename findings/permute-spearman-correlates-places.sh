@@ -4,8 +4,8 @@
 # Behaviour: with permute 0.2 a map and its negative have -.11 here, p = .52, and 30 pairs with a rank correlation of .93
 #   have -.11, p = .53. Equal maps have 1, so a first test passes. Of 200 such pairs of near copies, 23 % are significant
 #   at the level .05.
-# Cause: `np.argsort(x) + 1` in `spearman_corr` (permute/core.py, line 82) is the place of the smallest value, of the
-#   second smallest and so on, and no value's rank; that takes a second argsort.
+# Cause: `spearman_corr` (permute/core.py, line 82) sorts once by `argsort`, which gives the place of the smallest value,
+#   of the second smallest and so on, and no value's rank; that takes a second argsort.
 # Why it matters: "do two methods rank pixels alike" is answered "no" for nearly equal rankings. The issue
 #   https://github.com/statlab/permute/issues/191 of 2021 is closed, its pull request 192 is open, and 0.2 is the newest
 #   release.

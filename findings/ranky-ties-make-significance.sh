@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Guess: `p_wins(a, b)` of ranky, "a significantly wins against b (two-sided binomial test)", is true in at most 5 % of
+# Guess: `p_wins(a, b)` of ranky, a two-sided binomial test of whether a wins against b, is true in at most 5 % of
 #   studies of equal methods, and images on which both are right or both wrong say nothing about who is better.
 # Behaviour: with ranky 1.0.0 each such image makes a win more significant. 2 wins, 1 loss and 10 ties are a significant
 #   win, and so are 2 wins, 1 loss and 100 ties. Of 500 pairs of classifiers that are right in 90 % of 200 images, each by
 #   its own luck, one of the two significantly wins in 93 %. The sign test, without ties, finds 4 %.
-# Cause: `binomtest(Wa, n=len(a), p=0.5)` (ranky/duel.py, line 83) counts ties as trials that a did not win; 2 of 13 is
+# Cause: the binomial test (ranky/duel.py, line 83) counts ties as trials that a did not win; 2 of 13 is
 #   significantly *fewer* than half, the test is two-sided, and the other condition asks only for more wins than losses.
 # Why it matters: correct and wrong answers per image are ties for the most part. `p_wins` is the default comparison of
 #   `declare_ties` and `critical_difference`, so its diagrams show equal methods as different.

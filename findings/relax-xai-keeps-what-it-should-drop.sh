@@ -4,8 +4,8 @@
 # Behaviour: with relax-xai 0.0.5 it hides 10 %: the number is the share that stays. Masks of 7 x 7 cells of 32 pixels are
 #   shifted by up to 6 pixels, so the grid stays: masks vary by a standard deviation of .45 in the middle of each cell
 #   and .33 between two. Shifted by up to 32 pixels, they vary by .40 everywhere.
-# Cause: `(torch.rand(…) < probablity_of_drop).float()` in `mask_generator` (relax_xai/masking_functions.py, line 19) is 1
-#   where the image stays; `torch.randint(0, num_cells, …)` is a number of cells that is used as one of pixels.
+# Cause: in `mask_generator` (relax_xai/masking_functions.py, line 19) a cell is 1, and the image stays, where a uniform
+#   number is below `probablity_of_drop`; the shift is drawn below the number of cells, and used as a number of pixels.
 # Why it matters: a sweep over hidden shares is reversed, and the default .5 hides it. A map of averaged masks is pale on
 #   the lines of the grid and strong between them, so rankings of pixels, and ROAR curves, partly follow the grid.
 # Versions: relax-xai 0.0.5, torch 2.13.0, numpy 2.4.6.

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Guess: `importances(…, features=[["left", "right"], …])` of rfpimp permutes the columns of a group by one permutation
-#   ("Each string or sublist will be permuted together as a feature"), so a group keeps the relations within it.
+# Guess: `importances(…, features=[["left", "right"], …])` of rfpimp permutes the columns of a group by one permutation,
+#   as its docstring promises, so a group keeps the relations within it.
 # Behaviour: with rfpimp 1.3.7 each column of a group is permuted by a permutation of its own. Here a model reads the
 #   difference of two columns that are nearly equal, and a third column of the same effect. Permuted together, the group
 #   has an importance of 1.0 like the third column; rfpimp says 98.
-# Cause: `X_valid[col] = np.random.permutation(X_valid[col])` for each column of a group in `importances` (rfpimp.py, line
-#   176).
+# Cause: `importances` (rfpimp.py, line 176) draws a new permutation for each column of a group.
 # Why it matters: groups are made of columns that belong together (neighbour pixels, longitude and latitude, one-hot
 #   columns), to keep rows possible. Here the model is asked about rows that no data set has, which the group was to
 #   avoid; a one-hot group has rows with two categories or none.

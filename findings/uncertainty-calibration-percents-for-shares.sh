@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Guess: `get_calibration_error_uncertainties(probs, labels, alpha=.1)` returns a 90 % interval ("1-alpha confidence
-#   intervals"), and one of 50 % for alpha = .5 is much narrower.
+# Guess: `get_calibration_error_uncertainties(probs, labels, alpha=.1)` returns a 90 % interval,
+#   and one of 50 % for alpha = .5 is much narrower.
 # Behaviour: with uncertainty-calibration 0.1.4 intervals of alpha = .5, .1 and .01 are about equally wide: all reach from
 #   the smallest of 100 resamples to the largest. The 90 % interval is that of alpha = 10, here with 64 % of the width.
 # Cause: the function passes its share on to `bootstrap_uncertainty` (calibration/utils.py, line 425), which takes
-#   percents: `np.percentile(…, 100 - alpha / 2.0)` with the default alpha = 10.0.
+#   percents, and whose own default for 90 % is 10.
 # Why it matters: the default is .1, so every published "90 %" interval is one of 99.9 %, and differences in calibration
 #   between two networks count as none. Ends are the extremes of 100 draws, so they change with the seed.
 # Versions: uncertainty-calibration 0.1.4, scikit-learn 1.9.1, numpy 2.4.6.
