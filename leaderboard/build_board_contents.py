@@ -144,6 +144,8 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
     unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
+    if passes is None and row.network and row.network.search:  # the longest one, so equal gains may differ in verdict
+        verdict = f"{verdict}, passes unknown"
     return BoardRow(
         name,
         *find_display_name(name),

@@ -4,11 +4,12 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from leaderboard.board_contents import make_gain_axis, make_pass_axis
-from leaderboard.build_board_contents import make_combined_board
+from leaderboard.build_board_contents import make_board_contents, make_combined_board
 from leaderboard.figures import _PLOT_HEIGHT, Dot, Scatter, _place_labels, make_cost_scatter
 from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.row_comparison import describe_verdict
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -42,6 +43,10 @@ def test_board_draws_gain_against_passes(tmp_path, monkeypatch):
         assert sum(dot.control for dot in plot.dots) == 2
         page = render_page(Site(views, list_addresses(views)), make_address("board", view.slug)).html
         assert "What does a gain cost?" in page and "compared with the first that has as many passes." in page
+        monkeypatch.setattr(SuiteResults, "find_passes", lambda results, name: None)
+        unknown = make_board_contents(view.table(OWN_NETWORK)).rows_by_id
+        texts = {row.id: (row.verdict_text, unknown[row.id].verdict_text) for row in own.rows}
+        assert texts["ig"][1] == f"{texts['ig'][0]}, passes unknown" and {*texts["search"]} == {"control"}
         rows = tuple(replace(row, passes=None) for row in own.rows)
         assert make_cost_scatter(replace(board, boards=(roar, replace(own, rows=rows)))) is None
 
