@@ -214,7 +214,7 @@ class Judge:
             predicted=self._replication_estimates.get(name, _MISSING),
             against=against,
             beating=beating,
-            delta_twins=self.estimate_all(over_twins),
+            delta_twins=self.estimate_all(over_twins) if over_twins else {},
             network=network,
         )
 

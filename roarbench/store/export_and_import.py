@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ from roarbench.store.annotations_and_scores import (
     parse_and_check_annotations,
 )
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import RunResult, make_result_row, parse_provenance, read_result
+from roarbench.store.run_result import READ_COLUMNS, RunResult, make_result_row, parse_provenance, read_result
 from roarbench.store.schema import imports, insert_new, results, select_matching
 from roarbench.store.user_files import (
     LOCAL,
@@ -199,7 +198,8 @@ class ExportedFile:
             raise ValueError("its checksum does not match its values")
         provenance = parse_provenance(row["code_version"], row["versions"], row["hardware"])
         created = datetime.fromisoformat(row["created"])
-        result = read_result(SimpleNamespace(**row | vars(provenance) | {"created": created}))
+        values = row | vars(provenance) | {"created": created}
+        result = read_result(values[name] for name in READ_COLUMNS)
         check_field_values(result, checked=("provenance",))
         name = result.run.cell.estimator
         if name == CLEAN or not find_estimator(name).submitted:
@@ -244,7 +244,7 @@ def export_results(
     (`RankingsStore.read_annotations`).
     """
     with store.database.begin_read() as connection:
-        rows = connection.execute(select(results).order_by("key"))
+        rows = connection.execute(select(*(results.c[name] for name in READ_COLUMNS)).order_by("key"))
         exported = [read_result(row) for row in rows if keys is None or row.key in keys]
     data, pairs = {one.run.data for one in exported}, {(one.run.cell.dataset, one.run.cell.model) for one in exported}
     # images from a data set's own source need no record, and the paths of folders stay private

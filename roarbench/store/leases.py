@@ -310,7 +310,7 @@ class Failures:
         history: dict[str, list[Failure]] = {}
         with self._database.begin_read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
-                failure = Failure(read_run(row), row.reason, row.code_version, row.created)
+                failure = Failure(read_run(row.key, row.record), row.reason, row.code_version, row.created)
                 history.setdefault(row.key, []).append(failure)
         return history
 
@@ -318,7 +318,7 @@ class Failures:
         """Return pairs of fingerprint and images per split for the image sets of failed runs, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:
-            runs = [read_run(row) for row in connection.execute(records)]
+            runs = [read_run(*row) for row in connection.execute(records)]
         failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
         return list(dict.fromkeys((run.data, run.limit) for run in failed))
 

@@ -9,12 +9,11 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache, lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +196,6 @@ class RunResult:
 
 
 _OUTCOME_COLUMNS = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
-_read_outcome = attrgetter(*_OUTCOME_COLUMNS)
 READ_COLUMNS = ["key", "record", *(column.name for column in fields(Provenance)), *_OUTCOME_COLUMNS]  # of `read_result`
 
 
@@ -227,18 +225,19 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
     return probabilities.astype("<f4").tobytes()
 
 
-def read_run(row: Any, parsed_runs: Mapping[str, Run] = {}) -> Run:
+def read_run(key: str, record: str, parsed_runs: Mapping[str, Run] = {}) -> Run:
     """Return the run of a row of `results` or `failures`; raise ValueError if the stored record was altered."""
-    if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
-        raise ValueError(f"the record of {row.key} was altered: its hash is not the key")
-    return parsed_runs.get(row.key) or read_run_record(json.loads(row.record))
+    if hashlib.sha256(record.encode()).hexdigest()[:32] != key:
+        raise ValueError(f"the record of {key} was altered: its hash is not the key")
+    return parsed_runs.get(key) or read_run_record(json.loads(record))
 
 
-def read_result(row: Any, parsed_runs: Mapping[str, Run] = {}) -> RunResult:
-    """Return the result in a row with `READ_COLUMNS` of `results`; raise ValueError for a damaged row."""
-    provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
+def read_result(row: Iterable[Any], parsed_runs: Mapping[str, Run] = {}) -> RunResult:
+    """Return the result in a row of `results`, the values of `READ_COLUMNS`; raise ValueError for a damaged row."""
+    key, record, code_version, versions, hardware, *outcome = row
+    provenance, run = Provenance(code_version, versions, hardware), read_run(key, record, parsed_runs)
     try:
-        return RunResult(run=run, provenance=provenance, **dict(zip(_OUTCOME_COLUMNS, _read_outcome(row), strict=True)))
+        return RunResult(run=run, provenance=provenance, **dict(zip(_OUTCOME_COLUMNS, outcome, strict=True)))
     except ValueError as error:
         name = f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}, {run.key}"
         raise ValueError(f"{name}: {error}") from None
