@@ -6,6 +6,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, list_some
 from roarbench.compute.retraining_checks import NORMS_WITH_STATISTICS
@@ -39,9 +40,10 @@ def check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool
         raise CallerError(f"{_describe(other, model)} is not float32; {BUILDER_ADVICE.format(kind=kind)}")
     first, second = (_reset_copy(model, seed, own_layers_last) for seed in _SEEDS)
     if unset := [key for key, weight in first.named_parameters() if bool(weight.isnan().any())]:
-        owners = list(dict.fromkeys(type(_find_owner(model, key)).__name__ for key in unset))
+        owners = list(filter(None, dict.fromkeys(_find_own_class(model, key) for key in unset)))
         seen = f"no reset_parameters sets the initial value of {_describe(unset, model)}"
-        remedy = f"add reset_parameters to {list_some(owners)}, or {BUILDER_ADVICE.format(kind=kind)}"
+        remedy = f"add reset_parameters to {list_some(owners)}, or " if owners else ""
+        remedy += BUILDER_ADVICE.format(kind=kind)
         raise CallerError(f"{seen}, so a retrained network would start from another distribution; {remedy}")
     buffers, again = dict(first.named_buffers()), dict(second.named_buffers())
     set_anew = {key for key, value in buffers.items() if value.is_floating_point() and not value.isnan().any()}
@@ -80,7 +82,9 @@ def _reset_copy(model: nn.Module, seed: int, own_layers_last: bool) -> nn.Module
             except Exception as error:  # the user's code may raise anything
                 seen = f"{reset}() of {type(module).__name__} raised {describe_error(error)}"
                 advice = BUILDER_ADVICE.format(kind=type(model).__name__)
-                raise CallerError(f"{seen}; write it without arguments, or {advice}") from error
+                if not is_from_installed_package(type(module)):
+                    advice = f"write it without arguments, or {advice}"
+                raise CallerError(f"{seen}; {advice}") from error
     return copy
 
 
@@ -97,6 +101,16 @@ def _list_buffers_changed_by_training(model: nn.Module, images: Tensor) -> list[
 
 def _find_owner(model: nn.Module, key: str) -> nn.Module:
     return model.get_submodule(key.rpartition(".")[0])
+
+
+def _find_own_class(model: nn.Module, key: str) -> str:
+    """Return the class of the caller's whose part a weight is, such as one that holds a ParameterList; else empty."""
+    while key:
+        key = key.rpartition(".")[0]
+        kind = type(model.get_submodule(key))
+        if not is_from_installed_package(kind):
+            return kind.__name__
+    return ""
 
 
 def _describe(keys: list[str], model: nn.Module) -> str:

@@ -225,9 +225,10 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     """
     written = WrittenStatements()
     retrained = images is not None
-    own = [part for part in model.modules() if not is_from_installed_package(type(part)) and find_reset(part)]
-    # a module of the caller's draws its weights after its parts if some of these draw theirs, too
-    has_parts = any(find_reset(part) for module in own for part in module.modules() if part is not module)
+    drawn = [module for module in model.modules() if find_reset(module)]
+    # a module draws weights after its parts if some of these have weights, or draw them
+    inner = [part for module in drawn for part in module.modules() if part is not module]
+    has_parts = any(find_reset(part) or [*part.parameters(recurse=False)] for part in inner)
     # callables by path, such as `0.forward`, that were assigned to a module in place of its class's method
     replaced = {
         f"{path}.{name}".lstrip("."): value

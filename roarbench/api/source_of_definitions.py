@@ -20,6 +20,10 @@ from roarbench.submissions.installed_packages import is_installed_file
 from roarbench.submissions.submission_file import parse_source, replace_nodes
 
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+# imports of these would change the names of rows that are stored
+_LOADED_BY_TORCH = re.compile(
+    r"torch\.(\w+|(autograd|backends)\..+|nn\.(functional|init|modules|utils)|utils\.(checkpoint|data))"
+)
 COMPUTED = object()  # stands for a value that only running the source would show
 METHOD = object()  # stands for the method that the source defines
 
@@ -83,13 +87,18 @@ def _quote_unknown_annotations(source: str, known: Collection[str]) -> dict[ast.
 
 
 def _find_named_submodules(source: str, used: Mapping[str, object]) -> dict[str, ModuleType]:
-    """Return modules such as `PIL.Image` that the source names and `import PIL` may not load; torch loads its own."""
+    """Return modules such as `PIL.Image`, or `nn.utils.prune`, that the source names and `import PIL` may not load."""
     dotted = {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
     modules = dict[str, ModuleType]()
-    for name in sorted(dotted & sys.modules.keys()):
-        module, root = sys.modules[name], name.partition(".")[0]
-        is_imported = module.__name__ == name and getattr(used.get(root), "__name__", "") == root  # not `os.path`
-        if is_imported and root != "torch":
+    for root, _, rest in (text.partition(".") for text in sorted(dotted)):
+        if not isinstance(package := used.get(root), ModuleType):
+            continue
+        name = f"{package.__name__}.{rest}"
+        module = sys.modules.get(name)
+        if not module or module.__name__ != name or _LOADED_BY_TORCH.fullmatch(name):  # not `os.path`
+            continue
+        is_lazy = hasattr(package, "__getattr__") and package.__name__ not in (root, "torch")  # as `np` and `sp` are
+        if not is_lazy:
             modules[name] = module
     return modules
 

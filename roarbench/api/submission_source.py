@@ -200,8 +200,11 @@ class WrittenStatements:
         be written to a file.
         """
         if isinstance(function, functools.partial):
-            arguments = [repr(_check_literal(value, fallback_name)) for value in function.args]
-            arguments += [f"{key}={_check_literal(value, fallback_name)!r}" for key, value in function.keywords.items()]
+            values = [("", value) for value in function.args]
+            values += [(f"{key}=", value) for key, value in function.keywords.items()]
+            label = f"{fallback_name}_part"
+            texts = [(key, repr(one) if _is_literal(one) else self._write_value(one, label)) for key, one in values]
+            arguments = [f"{key}{text}" for key, text in texts]
             self._write_definition("functools", functools)
             return f"functools.partial({', '.join([self.write_expression(function.func, fallback_name), *arguments])})"
         name = getattr(function, "__name__", "")
@@ -224,7 +227,7 @@ class WrittenStatements:
         elif not statement and isinstance(value, FunctionType | type) and value.__name__ not in (name, "<lambda>"):
             statement = f"{name} = {self.write_expression(value, name)}"  # from `import … as`
         elif not statement and isinstance(value, FunctionType | type):
-            statement, dependencies = read_source_and_used_objects(name, value, self._write_object)
+            statement, dependencies = read_source_and_used_objects(name, value, self._write_value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
             if isinstance(value, type) and not issubclass(value, Enum):
@@ -258,25 +261,25 @@ class WrittenStatements:
                 continue
             before = dict(self.statements), dict(self._objects)
             try:
-                written = self._write_object(current, label)
+                written = self._write_value(current, label)
             except CallerError:
                 if given is not COMPUTED:
                     raise
                 self.statements, self._objects = before
                 continue
             with suppress(CallerError):
-                if given is not COMPUTED and given is not METHOD and written == self._write_object(given, label):
+                if given is not COMPUTED and given is not METHOD and written == self._write_value(given, label):
                     continue
             lines += f"\n{label} = {written}"
         return f"\n\n{lines}" if lines else ""
 
-    def _write_object(self, value: Any, label: str) -> str:
-        if isinstance(value, FunctionType | type):
-            return self.write_expression(value, label.replace(".", "_"))
-        return self._write_value(value, label)
-
     def _write_value(self, value: Any, name: str) -> str:
-        """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
+        """Return the source of a value: a literal, class, function, named tuple, enum member, dataclass, or nested."""
+        if isinstance(value, FunctionType | type):
+            fallback = name.replace(".", "_")
+            return self.write_expression(
+                value, f"{fallback}_{len(self._objects)}" if name in self._objects else fallback
+            )
         if isinstance(value, Enum):
             key = f"({value.value})" if isinstance(value, Flag) else f"[{value.name!r}]"  # flags may be combined
             return f"{self.write_expression(type(value), name)}{key}"

@@ -143,8 +143,16 @@ def add_source_to_pickles(network: nn.Module) -> nn.Module:
 
 
 def extract_logits(output: Any) -> Any:
-    """Return `output.logits` if the output has this attribute, as in Hugging Face's classifiers; else the output."""
-    return getattr(output, "logits", output)
+    """Return `output.logits` if the output has this attribute, as in Hugging Face's classifiers; else the output.
+
+    A tensor of a class that only names it, such as fastai's `TensorBase`, becomes a plain tensor.
+    """
+    logits = getattr(output, "logits", output)
+    is_plain = type(logits) is Tensor or not isinstance(logits, Tensor)
+    if is_plain or type(logits).__torch_dispatch__ is not Tensor.__torch_dispatch__:  # torch's own, such as a DTensor
+        return logits
+    with torch._C.DisableTorchFunctionSubclass():
+        return logits.as_subclass(Tensor)
 
 
 def make_logits_hook(adapt: Callable[[Any], Any]) -> Callable[..., Any]:

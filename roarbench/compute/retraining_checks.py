@@ -50,7 +50,10 @@ def check_training_start(
     untrained = _find_weights_without_gradient(first, again, images, name)
     if stuck := [key for key in untrained if key in random]:
         seen = f"no gradient reaches {list_some(stuck)} of {name}, so retraining would leave them random"
-        raise CallerError(f"{seen}; remove detach() or torch.no_grad() from its forward, or load their weights")
+        remedy = (
+            "remove detach() or torch.no_grad() from its forward, load their weights, or pass the part that is trained"
+        )
+        raise CallerError(f"{seen}; {remedy}")
     kept = {*frozen, *untrained}
     lines = []
     second_logit = [list(row) for row in TWO_CLASSES]  # the layer that gives a network with one logit its second logit
@@ -64,21 +67,21 @@ def check_training_start(
 
 
 def _find_weights_without_gradient(model: nn.Module, other: nn.Module, images: Tensor, name: str) -> list[str]:
-    """Return the weights that a step of training leaves unchanged though the logits depend on them.
+    """Return the weights that a step of training leaves unchanged though the logits depend on them, in either mode.
 
     `other` is the same network; its weights are changed. CallerError if a batch norm does not normalise in training.
     """
     norms = [(key, module) for key, module in model.named_modules() if isinstance(module, NORMS_WITH_STATISTICS)]
     _refuse_norms_without_statistics(model.train(), norms, images, name)
-    candidates = [key for key, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
-    weights, found = dict(other.train().named_parameters()), []
-    before = _run_in_training_mode(other, images)
-    if not _depends_on([weights[key] for key in candidates], other, images, before):
-        return []
-    for key in candidates:
-        if _depends_on([weights[key]], other, images, before):
-            found.append(key)
-    return found
+    weights, found = dict(other.named_parameters()), set[str]()
+    without = {key: weight for key, weight in model.named_parameters() if weight.requires_grad and weight.grad is None}
+    # the forward pass may change them, too, as a moving average does
+    candidates = [key for key, weight in without.items() if torch.equal(weight, weights[key])]
+    for is_training in (True, False):  # the networks inside may differ: the trained one and its average
+        before = _run_with_seed(other.train(is_training), images)
+        if _depends_on([weights[key] for key in candidates], other, images, before):
+            found |= {key for key in candidates if _depends_on([weights[key]], other, images, before)}
+    return [key for key in candidates if key in found]
 
 
 def _refuse_norms_without_statistics(
@@ -116,13 +119,13 @@ def _depends_on(weights: Iterable[Tensor], model: nn.Module, images: Tensor, bef
     with torch.no_grad():
         for weight, value in kept:
             weight.add_(torch.randn(value.shape, generator=generator).to(value))
-        changed = not torch.equal(before, _run_in_training_mode(model, images))
+        changed = not torch.equal(before, _run_with_seed(model, images))
         for weight, value in kept:
             weight.copy_(value)
     return changed
 
 
-def _run_in_training_mode(model: nn.Module, images: Tensor) -> Tensor:
+def _run_with_seed(model: nn.Module, images: Tensor) -> Tensor:
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # dropout draws the same each time
         logits: Tensor = extract_logits(model(images.clone()))

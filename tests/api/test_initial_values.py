@@ -124,7 +124,7 @@ def hold_weight_as_buffer():
             r"the buffer '1\.weight' of Conv2d is drawn at random, .* register it as nn\.Parameter",
         ),
         (lambda: parametrizations.weight_norm(nn.Conv2d(4, 4, 1)), "cannot be written .*; pass network=, a function"),
-        (lambda: weight_norm(nn.Conv2d(4, 4, 1)), "pass network="),
+        (lambda: weight_norm(nn.Conv2d(4, 4, 1)), r"of Conv2d raised .*; pass network="),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
@@ -200,6 +200,34 @@ def test_method_of_own_block_runs_after_those_of_its_layers():
     nn.init.ones_(model[1].last.weight)
     rebuilt = build(make_with_source(model)[0], 0)
     assert not rebuilt[1].last.weight.any() and rebuilt[1].first.weight.any()
+
+
+class HoldsList(nn.Module):
+    """Draws the weights of a part that has no method of its own."""
+
+    def __init__(self, draws=nn.init.ones_):
+        super().__init__()
+        self.scales, self.draws = nn.ParameterList([torch.ones(4, 1, 1)]), draws
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        for scale in self.scales:
+            self.draws(scale)
+
+    def forward(self, x):
+        return x * self.scales[0]
+
+
+def test_method_of_own_block_sets_weights_of_parts_without_a_method():
+    assert build(make_with_source(make_convnet(HoldsList()))[0], 0)[1].scales[0].flatten().tolist() == [1.0] * 4
+    with pytest.raises(CallerError, match=r"'1\.scales\.0' of ParameterList.*; add reset_parameters to HoldsList, or"):
+        make_with_source(make_convnet(HoldsList(nn.Identity())))
+
+
+def test_method_of_attention_runs_after_those_of_its_layers():
+    layer = nn.TransformerEncoderLayer(64, 2, 16, batch_first=True)
+    rebuilt = build(make_with_source(nn.Sequential(nn.Flatten(2), layer, nn.Flatten(), nn.Linear(192, 2)))[0], 0)
+    assert not rebuilt[1].self_attn.out_proj.bias.any() and rebuilt[1].linear1.bias.any()
 
 
 class Tied(nn.Module):

@@ -184,6 +184,23 @@ def make_closure_over_estimator(estimator):
     return lambda model, inputs, targets: estimator * inputs
 
 
+CHOICES = {"relu": nn.ReLU, "scales": [lambda maps: 2 * maps, lambda maps: 3 * maps]}
+
+
+@dataclass
+class Choice:
+    layer: type = nn.ReLU
+
+
+def explain_by_choices(model, inputs, targets, choice=Choice(nn.Identity)):  # noqa: B008
+    two, three = CHOICES["scales"]
+    return three(two(CHOICES["relu"]()(choice.layer()(inputs))))
+
+
+def explain_by_layer(layer, model, inputs, targets, after=None):
+    return after(layer()(inputs))
+
+
 def explain_by_file(given, images):
     """Execute the submission file of a function, and explain images by it."""
     estimate = load_entry_point(make_submission("mine", given).source)
@@ -208,6 +225,8 @@ def explain_by_file(given, images):
         (Own, SCALE * IMAGES),
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
         (make_with_numpy_sum(), 2 * IMAGES),
+        (explain_by_choices, 6 * IMAGES.clamp(min=0)),
+        (functools.partial(explain_by_layer, nn.ReLU, after=torch.nn.functional.relu), IMAGES.clamp(min=0)),
         (explain_without_gradients, 18 * IMAGES.clamp(min=0)),
     ],
 )
@@ -254,6 +273,31 @@ def test_names_for_type_checkers_and_dotted_imports_are_in_the_file(tmp_path, mo
     code = source.replace("import torch\n", "", 1) + f"\n\nimport torch\n\nprint({given})"
     assert run_python(code) == "6.0\n"
     assert "import xml.dom.minidom\n" in source and "import os.path" not in source
+
+
+SUBMODULES = """
+import numpy as np
+import torch
+import torch.nn.utils.prune
+import torch.utils.flop_counter
+from torch import nn
+
+
+def explain(model, inputs, targets):
+    nn.functional.relu(inputs), np.linalg.norm([1])
+    module, counter = nn.utils.prune.identity(nn.Linear(2, 1), "weight"), torch.utils.flop_counter.FlopCounterMode
+    return inputs * len([*module.buffers()]) * (counter.__name__ == "FlopCounterMode")
+"""
+
+
+def test_submodules_that_torch_does_not_load_are_in_the_file(tmp_path, monkeypatch):
+    (tmp_path / "submodules.py").write_text(SUBMODULES)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = make_submission("mine", importlib.import_module("submodules").explain).source.decode()
+    assert run_python(f"{source}\n\nprint(estimator(None).attribute(torch.ones(1), None).item())") == "1.0\n"
+    imports = {line for line in source.splitlines() if line.startswith("import ")}
+    further = imports - {"import numpy as np", "import torch", "import torch.nn as nn"}  # more would rename stored rows
+    assert further == {"import torch.nn.utils.prune", "import torch.utils.flop_counter"}
 
 
 def test_make_submission_imports_captum_with_prefixed_name():

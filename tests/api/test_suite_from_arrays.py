@@ -124,6 +124,23 @@ def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     assert make_array_suite(tmp_path, model).version == suite.version
 
 
+class Named(torch.Tensor):
+    """A class of a network's own, as fastai has; the file of the network has another one."""
+
+
+class ReturnsNamed(WithChangedOutput):
+    def forward(self, images):
+        return super().forward(images).as_subclass(Named)
+
+
+def test_networks_may_return_tensors_of_a_class_of_their_own(tmp_path):
+    model = network()
+    suite = make_array_suite(tmp_path, ReturnsNamed(model, nn.Identity()))
+    found = compute_logits_of_suite(suite, IMAGES)
+    assert type(found) is torch.Tensor
+    torch.testing.assert_close(found, model.eval()(torch.from_numpy(IMAGES)))
+
+
 class Keeping(nn.Module):
     """A network that keeps tensors of its last pass, as transformers keep their attention, and one of its first."""
 

@@ -61,6 +61,21 @@ class Unused(Net):
         self.auxiliary = nn.Linear(4, 2)
 
 
+class WithAverage(Net):
+    """A network that trains `head`, and uses its moving average in eval mode, as copies of weights are used."""
+
+    def __init__(self, updates=True):
+        super().__init__()
+        self.average, self.updates = nn.Linear(4, 2), updates
+
+    def forward(self, x):
+        if self.training and self.updates:
+            with torch.no_grad():
+                self.average.weight.lerp_(self.head.weight, 0.5)
+                self.average.bias.lerp_(self.head.bias, 0.5)
+        return (self.head if self.training else self.average)(self.features(x).mean((2, 3)))
+
+
 class EvaluatingNorm(Net):
     def train(self, mode=True):
         super().train(mode)
@@ -75,7 +90,7 @@ def draw_by_numpy():
 
 
 @pytest.mark.parametrize(
-    "make", [Net, Unused, lambda: Net(momentum=None), lambda: add_second_logit(Net(classes=1), IMAGES)]
+    "make", [Net, Unused, WithAverage, lambda: Net(momentum=None), lambda: add_second_logit(Net(classes=1), IMAGES)]
 )
 def test_random_trained_weights_need_no_line(make):
     assert check(make) == []
@@ -93,6 +108,10 @@ def test_random_trained_weights_need_no_line(make):
         (
             partial(Net, lambda model, x: model.features[1](F.conv2d(x, model.features[0].weight.data))),
             "no gradient reaches",
+        ),
+        (
+            partial(WithAverage, updates=False),
+            r"no gradient reaches average\.weight, average\.bias of net.*the part th",
         ),
         (EvaluatingNorm, r"model\.train\(\) leaves features\.1 of net in eval mode"),
         (partial(Net, momentum=0.0), r"does not change the running statistics of features\.1 of net"),
