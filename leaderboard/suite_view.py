@@ -1,5 +1,6 @@
 """Give pages the boards, tables and pictures of a suite; each is computed at first use and only once."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -150,10 +151,12 @@ class SuiteView:
         return self.get_or_compute("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
-    def run_states(self) -> dict[PlannedRun, tuple[str, str]]:
-        """Return a dict from each planned run to its current state and the reason if it failed."""
+    def run_states(self) -> tuple[Counter[str], dict[PlannedRun, str]]:
+        """Return the number of planned runs in each state now, and why runs failed."""
         assert self.store, "views of pages have a store"
-        return find_run_states(self.results, self.store)
+        states = find_run_states(self.results, self.store)
+        failed = {point: reason for point, (_, reason) in states.items() if reason}
+        return Counter(state for state, _ in states.values()), failed
 
     def get_or_compute(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the object with this name; `make` is called only once, even if several visitors need the object."""

@@ -44,10 +44,10 @@ class Row:
     # gives the row's rank, which is computed when it is first shown; None for a check, and for a row without a gain
     find_place: Callable[[], RankInterval] | None = field(compare=False)
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
-    # prediction interval for the gain of a replication, at the board's confidence. A replication has the same test
-    # images and design, and other references and training runs; for own-network gain also other images. Missing if only
-    # images vary
-    predicted: Estimate = Estimate()
+    # gives the prediction interval for the gain of a replication, at the board's confidence, which is computed when it
+    # is first shown. A replication has the same test images and design, and other references and training runs; for
+    # own-network gain also other images. Missing if only images vary
+    predict_gain: Callable[[], Estimate] = field(default=Estimate, compare=False)
     # comparisons with controls and with the row's twins, by id; Random's own comparison is under `ZERO`. Empty for a
     # check, and if intervals or gains are missing
     against: Mapping[str, Comparison] = field(default_factory=dict)
@@ -60,6 +60,10 @@ class Row:
     @property
     def place(self) -> RankInterval | None:
         return self.find_place() if self.find_place else None
+
+    @property
+    def predicted(self) -> Estimate:
+        return self.predict_gain()
 
     @property
     def vs_random(self) -> Comparison | None:

@@ -120,6 +120,10 @@ class Judge:
         """Return an estimator's gain in accuracy points."""
         return self._gain_estimates.get(estimator, _MISSING)
 
+    def predict_gain(self, estimator: str) -> Estimate:
+        """Return an estimator's gain with the interval for a replication; missing if only images vary."""
+        return self._replication_estimates.get(estimator, _MISSING)
+
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy, or under own-network gain the share of predictions kept under own maps; in [0, 1]."""
         return self._accuracy_estimates.get((estimator, t), _MISSING)
@@ -211,7 +215,7 @@ class Judge:
             gain=self.estimate_gain(name),
             find_place=partial(self.find_rank, name) if name in self.ranked_gains else None,
             check=name in self.scores.checks,
-            predicted=self._replication_estimates.get(name, _MISSING),
+            predict_gain=partial(self.predict_gain, name),
             against=against,
             beating=beating,
             delta_twins=self.estimate_all(over_twins) if over_twins else {},

@@ -185,7 +185,7 @@ class ResultsStore:
         and the given weights of the explained network (or an empty string). If networks are scored with each other's
         maps, the number of the explained network replaces the seed. `dataset` and `model` select the results.
         """
-        # most records have neither field and need no parsing; a quote before `limit` would double the time in SQLite
+        # most records have neither field and need no parsing; a quote before `limit` takes SQLite half as long again
         special = or_(*(results.c.record.contains(name) for name in ('limit":', 'given":')))
         columns = (results.c.data, results.c.seed, results.c.retrain)
         statement = select(*columns, case((special, results.c.record), else_="{}").label("settings"))

@@ -91,7 +91,7 @@ def make_row(name, gain, half, *words):
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
     empty = Estimate()
     against = {rival: found for rival, found in (("random", random), ("sobel", sobel)) if found}
-    return Row(name, 3, empty, (), (), Estimate(gain), None, predicted=predicted, against=against)
+    return Row(name, 3, empty, (), (), Estimate(gain), None, predict_gain=lambda: predicted, against=against)
 
 
 def make_board(*rows):
