@@ -86,7 +86,7 @@ def _read_split(
         labelled = [path for path in every_path if path in known.labels] if known else []
         index = ImageIndex(labelled or every_path)
         paths, missing = find_names_in_list(folder / name, folder, record.path_column, index)
-    elif "*" in name:  # a split inside each class folder
+    elif "*" in name and not (folder / name).is_dir():  # a split inside each class folder
         paths = [path for path in _list_paths(record, folder) if _is_in_pattern(path, name)]
     else:
         prefix = "".join(f"{part}/" for part in Path(name).parts)  # also of `./train/`
@@ -198,6 +198,8 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
         seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
         alike = [name for name in sorted(names) if fold_name(name) == fold_name(unexpected[0])]
         remedy = f"give it training images, or leave out {list_quoted(unexpected)}"
+        if "-1" in unexpected:
+            remedy = f"if -1 stands for an unknown label, as in competitions, leave out its rows of {test_where}"
         if alike:
             remedy = f"'{alike[0]}' differs in case, spaces or the form of accents: rename one of them"
         raise DataError(f"{seen}; {remedy}")

@@ -512,6 +512,7 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
     [
         ("Cat", "'cat' differs in case, spaces or the form of accents: rename one of them"),
         ("owl", "give it training images, or leave out 'owl'"),
+        ("-1", "if -1 stands for an unknown label, as in competitions, leave out its rows of .*test"),
     ],
 )
 def test_test_class_without_training_images_is_refused_with_remedy(tmp_path, name, remedy):

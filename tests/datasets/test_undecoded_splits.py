@@ -148,6 +148,13 @@ def test_classes_follow_folder_names_in_order_of_code_points(tmp_path):
     assert image_folders.list_class_names(tmp_path) == ["10", "2", "B", "b", "ä"]
 
 
+def test_names_of_split_folders_may_hold_a_star(tmp_path):
+    write_pictures(tmp_path / "train*", 5)
+    write_pictures(tmp_path / "test *", 3, seed=1)
+    found = make_own_record(tmp_path, train_split="train*", test_split="test *", share=0.0)
+    assert (found.classes, found.train_images, found.test_images) == (3, 15, 9)
+
+
 def test_split_folders_require_known_classes(tmp_path):
     write_pictures(tmp_path / "train", 5)
     test = write_pictures(tmp_path / "test", 3, seed=1)
