@@ -13,6 +13,7 @@ import collections
 import functools
 import inspect
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from roarbench.api.source_of_definitions import (
@@ -275,11 +276,17 @@ class WrittenStatements:
 
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source of a value: a literal, class, function, named tuple, enum member, dataclass, or nested."""
-        if isinstance(value, FunctionType | type):
+        is_imported = isinstance(value, BuiltinFunctionType) and _write_import_if_installed(name, value)
+        if is_imported or isinstance(value, FunctionType | type | functools.partial):
             fallback = name.replace(".", "_")
             return self.write_expression(
                 value, f"{fallback}_{len(self._objects)}" if name in self._objects else fallback
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"float('{float(value)}')"
+        if f"{type(value).__module__}.{type(value).__name__}" in ("torch.dtype", "torch.device"):
+            self._write_definition("torch", sys.modules["torch"])
+            return str(value) if type(value).__name__ == "dtype" else f"torch.device('{value}')"
         if isinstance(value, Enum):
             key = f"({value.value})" if isinstance(value, Flag) else f"[{value.name!r}]"  # flags may be combined
             return f"{self.write_expression(type(value), name)}{key}"
@@ -340,11 +347,12 @@ def _write_import_if_installed(name: str, value: object) -> str:
         if not is_module_installed(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
-    module = sys.modules.get(getattr(value, "__module__", None) or "")
-    qualified = getattr(value, "__qualname__", "")
-    if module is None or not is_module_installed(module) or getattr(module, qualified, None) is not value:
-        return ""
-    return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
+    qualified = getattr(value, "__name__" if isinstance(value, BuiltinFunctionType) else "__qualname__", "")
+    for place in (getattr(value, "__module__", None), "torch.nn.functional"):  # has functions of a module in C++, too
+        module = sys.modules.get(place or "")
+        if module and is_module_installed(module) and getattr(module, qualified, None) is value:
+            return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
+    return ""
 
 
 def _is_literal(value: object) -> bool:

@@ -184,7 +184,7 @@ def make_closure_over_estimator(estimator):
     return lambda model, inputs, targets: estimator * inputs
 
 
-CHOICES = {"relu": nn.ReLU, "scales": [lambda maps: 2 * maps, lambda maps: 3 * maps]}
+CHOICES = {"absolute": torch.abs, "relu": nn.ReLU, "scales": [lambda maps: 2 * maps, lambda maps: 3 * maps]}
 
 
 @dataclass
@@ -195,6 +195,14 @@ class Choice:
 def explain_by_choices(model, inputs, targets, choice=Choice(nn.Identity)):  # noqa: B008
     two, three = CHOICES["scales"]
     return three(two(CHOICES["relu"]()(choice.layer()(inputs))))
+
+
+BOUNDS, KIND, PLACE = (-math.inf, math.inf), torch.float64, torch.device("cpu")
+ROUGHLY = functools.partial(torch.nn.functional.gelu, approximate="tanh")
+
+
+def explain_by_values_of_torch(model, inputs, targets):
+    return ROUGHLY(inputs.to(PLACE, KIND).clamp(*BOUNDS))
 
 
 def explain_by_layer(layer, model, inputs, targets, after=None):
@@ -226,6 +234,7 @@ def explain_by_file(given, images):
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
         (make_with_numpy_sum(), 2 * IMAGES),
         (explain_by_choices, 6 * IMAGES.clamp(min=0)),
+        (explain_by_values_of_torch, torch.nn.functional.gelu(IMAGES, approximate="tanh")),
         (functools.partial(explain_by_layer, nn.ReLU, after=torch.nn.functional.relu), IMAGES.clamp(min=0)),
         (explain_without_gradients, 18 * IMAGES.clamp(min=0)),
     ],
@@ -404,6 +413,7 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
         (Occlusion, r"mine: Occlusion.attribute\(inputs, target\) is missing a required argument: 'sliding_window"),
         (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
         (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),
+        (make_closure_over([].append), "'factor' is a builtin_function_or_method, which cannot be written"),
         (Own(None), "is a Own, which cannot be written to a file"),
         (
             make_closure_over(CHANGED),
