@@ -7,7 +7,7 @@
 # Cause: `calculate` of `MeanAbsoluteError`, `MeanSquaredError` and its roots (pymia/evaluation/metric/continuous.py)
 #   subtract and square arrays as they come, in bytes, modulo 256; the ratio is computed by skimage, which converts
 #   first.
-# Why it matters: reconstructed and inpainted images are saved and read as bytes. Errors by the sixteen vanish, small
+# Why it matters: reconstructed and inpainted images are saved and read as bytes. Squared errors of 16 vanish, small
 #   ones towards bright are the largest that there are, and all values stay in the range of plausible ones.
 # Versions: pymia 0.3.4, SimpleITK 2.5.3, scikit-image 0.26.0, scipy 1.17.1, numpy 2.4.6.
 set -euo pipefail

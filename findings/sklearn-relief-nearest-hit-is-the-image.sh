@@ -2,7 +2,7 @@
 # Guess: the weights of `Relief` in sklearn-relief are differences to the nearest image of another class minus those to
 #   the nearest of the same class, so columns of noise have about 0, and a threshold just above 0 drops them.
 # Behaviour: with sklearn-relief 1.0.0b2 noise has about 0.10, nearly a third of a column that tells the class; by
-#   definition both differ by all of it, as noise has 0.00. No weight is ever negative.
+#   definition noise has 0.00 and that column 0.26. No weight is ever negative.
 # Cause: `Relief._nn` (sklearn_relief.py) keeps the first of the sorted images of the same class, and then takes the
 #   second if there are two; there never are. The first is the image itself, at distance 0, so nothing is subtracted.
 # Why it matters: what is left is the distance to another class, which is positive for whatever varies. A threshold at
