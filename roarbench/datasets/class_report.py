@@ -76,8 +76,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
         if are_named and images.record.share:
             yield from describe_names([name for names in images.names.values() for name in names])
         yield from describe_class_lists(Path(images.record.folder), images.classes)
-        by_folders = images.record.own == FOLDERS and not images.record.label_files
-        if by_folders and images.record.class_depth != WHOLE_PATH:
+        if from_folders and images.record.class_depth != WHOLE_PATH:
             yield from _describe_inner_folders(images)
             if suspects := find_part_names(images.classes):
                 seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"

@@ -80,8 +80,8 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
     with suppress(OSError):  # the folder above may be unreadable
         near = [*folder.parent.iterdir()]
         others = [path for path in near if _LABEL_FOLDER.fullmatch(path.name) and path.is_dir() and path != folder]
-        near += [path for other in others for path in other.iterdir()]
-        files = sorted(path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES)
+        files = [path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES]
+        files = sorted(files + [file for other in others for _, file in _list_text_files(other)])
         index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
             with suppress(DataError):  # a text is often no table

@@ -566,10 +566,12 @@ def test_label_files_beside_folder_are_named(tmp_path, name):
     """A table beside the folder with numbers that images have, too, such as those of its rows, names no images."""
     folder = write_pictures(tmp_path / "set" / "images")
     (tmp_path / "set" / "rows.csv").write_text("id,price\n" + "".join(f"{n:02},{n}.5\n" for n in range(8)))
+    (tmp_path / "set" / "labels").mkdir()
+    for number in range(60):  # a file for each image, with boxes, says nothing of all; a folder may hold thousands
+        (tmp_path / "set" / "labels" / f"{number:02}.csv").write_text("file,box\n00.png,3 4 8 9\n")
     said = []
     infer_dataset(folder, said.append)
     assert "beside the folder" not in "".join(said)
-    (tmp_path / "set" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "set" / name).write_text("file,split\n" + "".join(f"{n:02}.png,train\n" for n in range(8)))
     infer_dataset(folder, said.append)
     seen = f"the images are named in '{name}' beside the folder 'images'; to use its labels or splits, name the"
