@@ -20,6 +20,7 @@ from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_wi
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
 from roarbench.report.combined_table import CombinedTable
+from roarbench.report.doubts import has_unknown_passes
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import list_texts_beside_gain
@@ -144,7 +145,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
     unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
-    if passes is None and row.network and row.network.search:  # the longest one, so equal gains may differ in verdict
+    if has_unknown_passes(table, row):  # rows of equal gains may then have different verdicts
         verdict = f"{verdict}, passes unknown"
     return BoardRow(
         name,

@@ -141,10 +141,10 @@ def describe_doubts(doubts: Iterable[Doubt], signs: bool = True) -> list[str]:
     ]
 
 
-def list_rows_of_unknown_passes(table: "SuiteTable") -> list[Row]:
-    """List the rows that are compared with a blind search though the number of their passes is unknown."""
-    compared = (row for row in table.rows if row.network and row.network.search)
-    return [row for row in compared if table.suite_results.find_passes(row.estimator) is None]
+def has_unknown_passes(table: "SuiteTable", row: Row) -> bool:
+    """Return whether a row is compared with a blind search, the longest, since the number of its passes is unknown."""
+    is_compared = row.network is not None and row.network.search is not None
+    return is_compared and table.suite_results.find_passes(row.estimator) is None
 
 
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
@@ -358,7 +358,7 @@ def _find_unstable_predictions(judges: SuiteJudges, table: "SuiteTable") -> Iter
 
 
 def _find_unknown_passes(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
-    for row in list_rows_of_unknown_passes(table):
+    for row in (row for row in table.rows if has_unknown_passes(table, row)):
         assert row.network and row.network.search, "these rows are compared"
         longest = table.display_names.get(row.network.search.search, row.network.search.search)
         sentence = f"The number of its passes is not known, so it is compared with the longest search, {longest}."

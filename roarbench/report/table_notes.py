@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
-from roarbench.report.doubts import SELF_REPORTED, Shown, describe_doubts, list_rows_of_unknown_passes
+from roarbench.report.doubts import SELF_REPORTED, Shown, describe_doubts, has_unknown_passes
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import ONE_NETWORK, ONE_TRAINING, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE
@@ -130,7 +130,7 @@ def describe_search(table: SuiteTable) -> str:
     if not any(test.search for test in tested.values()):
         return NO_SEARCH[table.board.protocol.order]
     short = [name for name, test in tested.items() if test.search and not test.search.long_enough]
-    unknown = [table.display_names[row.estimator] for row in list_rows_of_unknown_passes(table)]
+    unknown = [table.display_names[row.estimator] for row in table.rows if has_unknown_passes(table, row)]
     longer = [called for name in short if (called := table.display_names[name]) not in unknown]
     too_short = f" No search has as many passes as {list_some(longer)}." if longer else ""
     if unknown:
