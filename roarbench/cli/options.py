@@ -187,10 +187,20 @@ class ResultsOptions:
         """Load the suite of this name with the settings of the command."""
         from roarbench.api.suites import Suite
 
-        trusted = getattr(self, "trust_network", "")  # of commands that run
-        where = (self.store, self.db, self.limit, str(self.data or ""), self.reference, trusted, self.fill, self.unit)
-        part = (selected.estimators or None, selected.protocol, selected.seeds)
-        return Suite.load(suite, Settings(*where, *part))
+        settings = Settings(
+            store=self.store,
+            db=self.db,
+            limit=self.limit,
+            data=str(self.data or ""),
+            weights=self.reference,
+            trusted_network=getattr(self, "trust_network", ""),  # of commands that run
+            fill=self.fill,
+            unit=self.unit,
+            estimators=selected.estimators or None,
+            protocol=selected.protocol,
+            seeds=selected.seeds,
+        )
+        return Suite.load(suite, settings)
 
 
 @dataclass(frozen=True)
