@@ -1,12 +1,15 @@
 """Render pages for the app and the static site from one set of templates; the pages work without scripts."""
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import board, estimator, overview, submit_and_cite, trust_and_claims
@@ -25,7 +28,7 @@ from roarbench.common.text import (
 )
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
-from roarbench.store.run_result import read_code_version
+from roarbench.store.run_result import read_code_version, read_package_version
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -153,13 +156,28 @@ def export_site(views: Views, folder: Path) -> int:
     return len(site.known) or 1
 
 
+class CompiledTemplates(FileSystemBytecodeCache):
+    """Compiled templates beside their sources, as Python keeps compiled modules; none where they cannot be written."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                Path(self.directory).mkdir(exist_ok=True)
+                super().dump_bytecode(bucket)
+
+
 @cache
 def load_templates() -> Environment:
     """Load the templates, which escape all values and raise an error if a value is missing."""
-    loader = FileSystemLoader(TEMPLATES)
-    # constant expressions are few, and the search for them takes half of the compilation
     made = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, optimized=False
+        loader=FileSystemLoader(TEMPLATES),
+        # Jinja itself tells apart versions of Python and of each source
+        bytecode_cache=CompiledTemplates(str(TEMPLATES / "__pycache__"), f"%s.jinja-{read_package_version('jinja2')}"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # constant expressions are few, and the search for them takes half of the compilation
     )
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {

@@ -2,15 +2,17 @@
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
 from leaderboard.app import make_page
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
-from leaderboard.render import PAGES, export_site, list_addresses, render_message, render_page
+from leaderboard.render import PAGES, CompiledTemplates, export_site, list_addresses, render_message, render_page
 from leaderboard.serve_and_export import make_shown
 from leaderboard.stored_suites import SHOWN_VARIABLE, read_views
 from roarbench.common.errors import CallerError
@@ -193,3 +195,23 @@ def test_roar_board_with_several_levels_shows_curves(site, views):
     assert len(curves) == len(views) - 1
     picture = Image.open(site / "curves-quick-v1-scalar.webp")
     assert picture.width > 500 and len(set(picture.convert("L").resize((64, 64)).tobytes())) > 10, "not blank"
+
+
+def test_compiled_templates_are_kept_if_they_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "line.html").write_text("{{ 1 + 1 }} of {{ n }}")
+    kept = tmp_path / "kept"
+
+    def render(folder):
+        loader, cache = FileSystemLoader(tmp_path), CompiledTemplates(str(folder), "%s")
+        return Environment(loader=loader, bytecode_cache=cache).get_template("line.html").render(n=3)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert render(kept) == "2 of 3" and not kept.exists()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert render(tmp_path / "missing" / "kept") == "2 of 3"
+    assert render(kept) == "2 of 3" and len([*kept.iterdir()]) == 1
+    with monkeypatch.context() as changed:
+        changed.setattr(Environment, "compile", None)
+        assert render(kept) == "2 of 3"
+    (tmp_path / "line.html").write_text("{{ 1 + 2 }} of {{ n }}")
+    assert render(kept) == "3 of 3" and len([*kept.iterdir()]) == 1
