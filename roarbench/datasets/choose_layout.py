@@ -23,7 +23,7 @@ from roarbench.datasets.find_label_files import (
     find_split_lists,
     search_label_files,
 )
-from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
+from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
 from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
@@ -33,7 +33,7 @@ from roarbench.datasets.unsupported_files import describe_unread_archives
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
-_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl")  # files that often hold labels
+_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl", ".cls")  # files that often hold labels
 # in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
@@ -87,6 +87,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     if masks:
         count = format_count(len(every_path) - len(paths), "image")
         warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
+    if copies := find_nested_copies(paths):
+        warn(f"left out: the images in {list_quoted(copies)}, whose folders have the names of those beside it")
+        masks = (*masks, *copies)
+        paths = [path for path in paths if not is_left_out(path, copies)]
     plan = plan_folders(root, paths)
     search = search_label_files(root, paths)
     if not search.lists and (beside := find_label_files_beside(folder, paths)):
@@ -105,8 +109,8 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         for doubt in search.doubts:
             warn(f"warning: {doubt}")
         files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
-        names = (name for name in dict.fromkeys(file.name for file in files) if _UNREAD_SPLITS.search(name))
-        if unread := [name for name in names if name.lower().endswith(_UNREAD_LABELS)]:
+        names = [name for name in dict.fromkeys(file.name for file in files) if name.lower().endswith(_UNREAD_LABELS)]
+        if unread := [name for name in (*names, *search.unused) if _UNREAD_SPLITS.search(name.rpartition("/")[2])]:
             remedy = "write lists of images, train.txt and test.txt, beside them"
             warn(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")
         for line in _describe_unused_lists(search, choice.labels, classified):
@@ -163,6 +167,10 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classi
         reason = f"it and {list_quoted(tests)} name '{min(both)}'" if both else ""
         reason = reason or f"no list of other images, such as {'test' if trains else 'train'}.txt, is beside it"
         yield f"warning: the list '{unused[0]}' is not used, because {reason}; test images are drawn at random"
+    parts = [path for path in lists if path not in unused and len(lists[path]) < _MOST * len(classified)]
+    if not unused and len(parts) > 1:
+        remedy = "if they list splits, name them train.txt and test.txt"
+        yield f"not used: {list_quoted(parts)}, which name some of the images; {remedy}"
 
 
 def _find_root(folder: Path) -> Path:
@@ -289,6 +297,10 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
     if plan.problem:
         reason = plan.problem.partition(";")[0] if plan.problem != NO_CLASSES else ""  # without advice on folders
     said = ["; ".join(filter(None, (f"classes: the labels in {column}{list_quoted(best.files)}", reason)))]
+    if best.rivals:
+        seen = f"column '{best.content.columns.label}' of {list_quoted(best.files)}, which has no column names"
+        others = f"{list_quoted(best.rivals)} could have the labels, too; to use one"
+        said.append(f'warning: classes: {seen}; {others}, write label_column = "{best.rivals[-1]}" under [data]')
     for other in usual:
         common = [path for path in other.labels if path in best.labels]
         if not _are_same_classes(best.labels, other.labels, common):

@@ -36,6 +36,8 @@ _PART_WORDS = {
     *("segmentation", "segmentations", "seg", "trimap", "trimaps", "bbox", "bboxes", "boxes", "contours", "heatmaps"),
     *("train", "training", "test", "testing", "val", "valid", "validation", "eval", "evaluation", "dev", "holdout"),
     *("query", "gallery", "probe", "unlabeled", "unlabelled", "metadata", "meta", "thumbnails", "thumbs"),
+    *("pred", "prediction", "predictions"),
+    *("pred", "prediction", "predictions"),
 }
 # suspicious with a number, such as `part_1`, `patient_004_node_4`, `set_a`
 _NUMBERED_WORDS = {
@@ -80,7 +82,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
             yield from _describe_inner_folders(images)
             if suspects := find_part_names(images.classes):
                 seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"
-                remedy = 'write class_depth = N or labels = "FILE" under [data]'
+                remedy = 'write class_depth = N or labels = "FILE" under [data]; to leave them out, leave_out = [NAMES]'
                 yield f"warning: {images.record.name}: {seen}; if other folders or a file name the classes, {remedy}"
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
@@ -180,13 +182,6 @@ def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]]]:
     level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
     inner = {name: {"".join(between[level : level + 1]) for between in found[name]} for name in found}
     return level, inner
-
-
-def _describe_part_names(images: UserImages) -> Iterator[str]:
-    if suspects := find_part_names(images.classes):
-        seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"
-        remedy = 'if other folders or a file name the classes, write class_depth = N or labels = "FILE" under [data]'
-        yield f"warning: {images.record.name}: {seen}; {remedy}"
 
 
 def find_part_names(names: tuple[str, ...]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any lar
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
+_MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
@@ -53,6 +54,7 @@ class LabelPlan:
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
     clear: bool = True  # whether no other column could be that of labels
+    rivals: tuple[str, ...] = ()  # numbers of the columns without names that could be those of labels, too
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -66,6 +68,7 @@ class LabelSearch:
     plans: tuple[LabelPlan, ...]  # with labels that could be classes
     lists: Mapping[str, frozenset[str]]  # from each file that names images to these images
     splits: LabelPlan | None  # files that give a split to each image, without labels that are needed
+    unused: tuple[str, ...]  # files that name no image
     problems: tuple[str, ...]  # why label files could not be read
     doubts: tuple[str, ...]  # why splits that are drawn at random may be wrong
     groups: Mapping[str, Mapping[str, str]]  # from each column of people or things to the value of each image
@@ -113,9 +116,10 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     plans, split_plans = [], []
     for patterns in groups.values():
         first, column = tables[patterns[0]], columns[patterns[0]]
+        first = first._replace(rows=[row for pattern in patterns for row in tables[pattern].rows])
         try:
             plan = _make_plan(root, paths, patterns, first, column)
-            if plan and _could_be_classes(plan.labels):
+            if plan and _could_be_classes(plan.labels.values()):
                 plans.append(plan)
                 continue
             split_plans += [plan] if plan else []
@@ -129,21 +133,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     joined, splits = _join_by_id(root, paths, tables, named, columns)
     splits = splits or next(iter(split_plans), None)
     folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
-    for pattern, table in tables.items() if paths else ():  # all images may be hidden
-        names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
-        is_class_list = all(any(cell in folders for cell in row) for row in table.rows)
-        if not columns[pattern] and (table.find_column(LABEL_NAMES) or names_files) and not is_class_list:
-            remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
-            stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
-            if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
-                remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
-            if names_files:
-                remedy = "write the names of the files, with their folders if folders have files of the same names"
-            row = list_quoted(table.rows[0])
-            seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
-            problems.append(f"{seen} (names are case-sensitive); {remedy}")
-        elif not columns[pattern] and (seen := _describe_labels_of_folders(table, folders)):
-            problems.append(seen)
+    unused = {p: t for p, t in tables.items() if not columns[p] and paths}  # all images may be hidden
+    problems += filter(None, (_describe_table_without_images(p, t, paths, folders) for p, t in unused.items()))
     images = {p: _find_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
     lists = {pattern: frozenset(filter(None, found)) for pattern, found in images.items()}
     group_of = defaultdict[str, dict[str, str]](dict)
@@ -152,7 +143,28 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             if GROUP_NAME.fullmatch(name):
                 group_of[name] |= {path: row[place] for path, row in zip(found, named[pattern].rows, strict=True)}
     doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
-    return LabelSearch((*plans, *joined), lists, splits, tuple(problems), doubts, group_of)
+    return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), doubts, group_of)
+
+
+def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:
+    """Describe a table that may give labels, but names none of the images; an empty string for other tables."""
+    if seen := _describe_labels_of_folders(table, folders):
+        return seen
+    names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
+    is_short = len(table.rows) <= len(folders)
+    is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
+    is_long = pattern.lower().endswith(CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
+    if is_class_list or not (names_files or is_long or table.find_column(LABEL_NAMES)):
+        return ""
+    remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
+    stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
+    if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
+        remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
+    if names_files:
+        remedy = "write the names of the files, with their folders if folders have files of the same names"
+    row = list_quoted(table.rows[0])
+    seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
+    return f"{seen} (names are case-sensitive); {remedy}"
 
 
 def _describe_labels_of_folders(table: LabelTable, folders: Set[str]) -> str:
@@ -238,10 +250,11 @@ def _make_plan(
     wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns(split=split)
     if label or table.named and label_files.find_one_hot_columns(table):
         content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
-        if _could_be_classes(content.labels):
+        if _could_be_classes(content.labels.values()):
             usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
             clear = table.named or len(table.columns) == 2
-            return LabelPlan(tuple(patterns), columns, content, usual, values, clear)
+            rivals = () if table.named else _find_rivals(table, {path_column, label, split}, label)
+            return LabelPlan(tuple(patterns), columns, content, usual, values, clear, rivals)
     if not values:
         return None
     wanted = LabelColumns(path_column, "", split if table.named else table.path.name)
@@ -249,10 +262,20 @@ def _make_plan(
     return LabelPlan(tuple(patterns), columns, content, False, values)
 
 
-def _could_be_classes(labels: Mapping[str, str]) -> bool:
+def _could_be_classes(labels: Collection[str]) -> bool:
     """Return whether labels are neither ids, which differ in every row, nor measurements, such as a score of 0.37."""
-    names = {*labels.values()}
+    names = {*labels}
     return 0 < len(names) <= 1 + len(labels) // 2 and not any(number % 1 for number in parse_numbers([*names]))
+
+
+def _find_rivals(table: LabelTable, taken: Set[str], label: str) -> tuple[str, ...]:
+    """Return the columns that divide a table's rows into other classes than `label`; beside words, numbers are none."""
+    values = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
+    labels = values[label]
+    found = [name for name in table.columns if name not in taken and "" not in values[name]]
+    found = [name for name in found if len({*values[name]}) > 1 and _could_be_classes(values[name])]
+    found = [name for name in found if parse_numbers(labels) or not parse_numbers(values[name])]
+    return tuple(name for name in found if len({*zip(labels, values[name], strict=True)}) > len({*labels}))
 
 
 def _name_split_column(table: LabelTable) -> str:

@@ -29,7 +29,8 @@ _FORMS = (
 )
 _PART = re.compile(  # names of the parts of an archive, or of groups of images
     r"(.*[_\- ])?"
-    r"(part|parts|images?|imgs?|batch|chunk|shard|fold|patient|subject|session|disc|archive|group)[_\- ]?\d+.*",
+    r"(parts?|images?|imgs?|batch|chunk|shard|fold|patient|subject|session|study|series|disc|archive|group)"
+    r"[_\- ]?\d+.*",
     re.IGNORECASE,
 )
 NO_CLASSES = "no class folders"  # problem of a folder of images without folders
@@ -92,6 +93,20 @@ def _join(*parts: str) -> str:
     return "/".join(part for part in parts if part)
 
 
+def find_nested_copies(paths: Sequence[str]) -> list[str]:
+    """Return the folders beside class folders that hold folders of the same names, as a second copy of a data set."""
+    tree = _Tree(paths)
+    base = tree.find_innermost()
+    tops = tree.list_folders(base)
+    copies = []
+    for name in tops:
+        inner, is_split = tree.list_folders(_join(base, name)).keys(), is_train_name(name) or is_test_name(name)
+        is_flat = tree.count_loose(_join(base, name)) > 0
+        if len(inner) > 1 and inner < tops.keys() and not is_split and not is_flat and name not in base.split("/"):
+            copies.append(name)
+    return copies
+
+
 def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     """Find splits and classes by the names of folders; raise DataError if splits lie inside the class folders."""
     tree = _Tree(paths)
@@ -103,12 +118,15 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     if plan.unlabelled:
         listed = list_quoted(names)
         return replace(plan, problem=f"the folders {listed} are named like splits and hold no class folders")
-    inner_pairs = {name: find_split_pairs(tree.list_folders(_join(base, name))) for name in names}
+    start = len(base) + 1 if base else 0
+    inner = (tree.find_innermost(_join(base, name)) for name in names)
+    inner_pairs = {folder[start:]: find_split_pairs(tree.list_folders(folder)) for folder in inner}
     if holding := [name for name, pairs in inner_pairs.items() if pairs]:
         train, test = inner_pairs[holding[0]][0]
         listed = list_quoted(holding)
         seen = f"{root / base}: {listed} each hold the folders '{train}' and '{test}'"
-        remedy = f'write train = "*/{train}" and test = "*/{test}" if {listed} are classes'
+        above = "*/" * (holding[0].count("/") + 1)
+        remedy = f'write train = "{above}{train}" and test = "{above}{test}" if {listed} are classes'
         if len(holding) == 1:
             seen = f"{root / base}: {listed} holds the folders '{train}' and '{test}', beside other folders"
             raise DataError(f"{seen}; name {root / base / holding[0]} if it is the data set")
@@ -142,12 +160,12 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         said += _describe_unused(names, train, test)
         return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
     holding = [name for name in names if tree.list_folders(_join(base, name))]
-    for name in filter(is_train_name, holding):
+    preferred = [train for train, _ in pairs]
+    for name in dict.fromkeys(name for name in (*preferred, *filter(is_train_name, names)) if name in holding):
         # `train_station` beside `test_bench`, both with folders of their own, is a class and no split
         if is_bare_split_name(name) or unlabelled or len(holding) == 1:
             inside = tree.find_innermost(_join(base, name))[start:]
-            others = [] if unlabelled else _describe_unused(names, name)
-            return FolderPlan(base, inside, "", unlabelled, said=tuple(others))
+            return FolderPlan(base, inside, "", unlabelled, said=tuple(_describe_unused(names, name, *unlabelled)))
     return FolderPlan(base, unlabelled=unlabelled)
 
 
@@ -177,7 +195,7 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
         return _find_depth(tree, replace(plan, base=inside, said=(*plan.said, said)), inside)
     deeper = {name for names in below.values() for name in names if name.lower() not in _NEUTRAL}
     all_deeper = bool(deeper) and not any(tree.count_loose(_join(inside, name)) for name in tops)
-    if all(map(_PART.fullmatch, tops)) and all_deeper and len(deeper) > 1:
+    if all(map(_PART.fullmatch, tops)) and all_deeper and len(deeper) > 1 and not all(map(_PART.fullmatch, deeper)):
         said = f"the folders {listed} are taken for parts and not for classes; classes are the folders inside them"
         return replace(plan, depth=2, said=(*plan.said, said))
     tested = {name: {*tree.list_folders(_join(plan.base, name))} - _NEUTRAL for name in plan.unlabelled}

@@ -27,6 +27,8 @@ from roarbench.datasets.label_tables import (
 
 _MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
 _INSPECTED = 50  # rows that decide which column names images
+# of files that are often converted to images of the same names
+_ORIGINAL_SUFFIXES = (".dcm", ".dicom", ".wav", ".mp3", ".flac", ".ogg", ".npy", ".svs")
 _FIELD = re.compile(r"\{([^{}]+)\}")  # a column in a pattern such as `train/{id}.png`
 # in names of label files and folders, of training and of test images
 _SPLITS = (re.compile("train", re.IGNORECASE), re.compile("test|(?<![a-z])val(id(ation)?)?(?![a-z])", re.IGNORECASE))
@@ -101,10 +103,10 @@ class ImageIndex:
 
 
 def _remove_suffix(path: str) -> str:
-    """Return a path without an image's suffix, in NFC: macOS writes accents of names as characters of their own."""
+    """Return a path without the suffix of an image or its original, in NFC, as macOS writes accents in another form."""
     path = unicodedata.normalize("NFC", path)
     stem, _, suffix = path.rpartition(".")
-    return stem if f".{suffix.lower()}" in IMAGE_SUFFIXES else path
+    return stem if f".{suffix.lower()}" in (*IMAGE_SUFFIXES, *_ORIGINAL_SUFFIXES) else path
 
 
 def list_label_files(folder: Path, patterns: Sequence[str]) -> list[Path]:

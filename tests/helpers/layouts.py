@@ -860,4 +860,123 @@ LAYOUTS = [
         train={"Aaron_Eckhart/Aaron_Eckhart_{0001-0004}.jpg": "Aaron_Eckhart", "Zico/Zico_{0001-0004}.jpg": "Zico"},
         written='images = "FOLDER"\ntest_share = 0.3',
     ),
+    Layout(
+        "MNIST as JPG of Kaggle",
+        train={"trainingSet/trainingSet/0/img_{1-4}.jpg": "0", "trainingSet/trainingSet/1/img_{5-8}.jpg": "1"},
+        others=(
+            "trainingSample/trainingSample/0/img_{1-2}.jpg",
+            "trainingSample/trainingSample/1/img_{5-6}.jpg",
+            "testSet/testSet/img_{1-4}.jpg",
+            "testSample/img_{1-2}.jpg",
+        ),
+        written='images = "FOLDER/trainingSet/trainingSet"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Malaria of Kaggle",
+        train={
+            "cell_images/Parasitized/a_{1-4}.png": "Parasitized",
+            "cell_images/Uninfected/b_{1-4}.png": "Uninfected",
+        },
+        others=("cell_images/cell_images/Parasitized/a_{1-4}.png", "cell_images/cell_images/Uninfected/b_{1-4}.png"),
+        written='images = "FOLDER/cell_images"\nleave_out = ["cell_images"]\ntest_share = 0.3',
+    ),
+    Layout(
+        "Br35H",
+        train={"no/no{1-4}.jpg": "no", "yes/y{1-4}.jpg": "yes"},
+        others=("pred/pred{1-4}.jpg",),
+        chosen=r"names of splits or parts: 'pred'; .*; to leave them out, leave_out = \[NAMES\]",
+        written='images = "FOLDER"\nleave_out = ["pred"]\ntest_share = 0.3',
+    ),
+    Layout(
+        "Casting products of Kaggle",
+        train={
+            "casting_data/casting_data/train/def_front/cast_def_0_{1-4}.jpeg": "def_front",
+            "casting_data/casting_data/train/ok_front/cast_ok_0_{1-4}.jpeg": "ok_front",
+        },
+        test={
+            "casting_data/casting_data/test/def_front/cast_def_1_{1-2}.jpeg": "def_front",
+            "casting_data/casting_data/test/ok_front/cast_ok_1_{1-2}.jpeg": "ok_front",
+        },
+        others=(
+            "casting_512x512/casting_512x512/def_front/{1-2}.jpeg",
+            "casting_512x512/casting_512x512/ok_front/{3-4}.jpeg",
+        ),
+        chosen="'casting_data/casting_data' holds the folders 'train' and 'test', .* name .*/casting_data if",
+        written='images = "FOLDER/casting_data/casting_data"\ntrain = "train"\ntest = "test"',
+    ),
+    Layout(
+        "New Plant Diseases of Kaggle",
+        train={"NPDD/NPDD/train/scab/{0-3}.JPG": "scab", "NPDD/NPDD/train/rot/{4-7}.JPG": "rot"},
+        test={"NPDD/NPDD/valid/scab/{10-11}.JPG": "scab", "NPDD/NPDD/valid/rot/{14-15}.JPG": "rot"},
+        others=("test/test/AppleScab{1-3}.JPG",),
+        chosen="'NPDD/NPDD' holds the folders 'train' and 'valid', beside other folders; name .*/NPDD/NPDD if",
+        written='images = "FOLDER/NPDD/NPDD"\ntrain = "train"\ntest = "valid"',
+    ),
+    Layout(
+        "Chinese traffic signs (TSRD)",
+        train={"tsrd-train/000_{0001-0004}.png": "0", "tsrd-train/001_{0001-0004}.png": "1"},
+        test={"TSRD-Test/000_1_{0001-0002}_1_j.png": "0", "TSRD-Test/001_1_{0001-0002}_1_j.png": "1"},
+        texts={
+            "TsignRecgTrain4170Annotation.txt": lines(
+                *(
+                    f"00{sign}_{n:04}.png;{134 + n // 3};128;19;7;120;117;{sign};"
+                    for sign in (0, 1)
+                    for n in (1, 2, 3, 4)
+                ),
+            ),
+            "TsignRecgTest1994Annotation.txt": lines(
+                "000_1_{0001-0002}_1_j.png;134;128;19;7;120;117;0;", "001_1_{0001-0002}_1_j.png;135;128;19;7;120;117;1;"
+            ),
+        },
+        chosen="column '2' of .*, which has no column names; '8' could have the labels, too; .* label_column = \"8\"",
+        written='images = "FOLDER"\nlabels = ["TsignRecgTrain4170Annotation.txt", "TsignRecgTest1994Annotation.txt"]\n'
+        'label_column = "8"\ntrain = "tsrd-train"\ntest = "TSRD-Test"',
+    ),
+    Layout(
+        "VireoFood-172",
+        train={"ready_chinese_food/1/1_{0-3}.jpg": "1", "ready_chinese_food/2/1_{0-3}.jpg": "2"},
+        test={"ready_chinese_food/1/2_{0-1}.jpg": "1", "ready_chinese_food/2/2_{0-1}.jpg": "2"},
+        texts={
+            "SplitAndIngreLabel/TR.txt": lines("/1/1_{0-3}.jpg", "/2/1_{0-3}.jpg"),
+            "SplitAndIngreLabel/TE.txt": lines("/1/2_{0-1}.jpg", "/2/2_{0-1}.jpg"),
+        },
+        chosen="not used: 'SplitAndIngreLabel/TE.txt', 'SplitAndIngreLabel/TR.txt', which name some of the images",
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "SplitAndIngreLabel/TR.txt"\n'
+        'test = "SplitAndIngreLabel/TE.txt"',
+    ),
+    Layout(
+        "Derm7pt",
+        train={f"images/A{n}/Aal{n}.jpg": ("nevus", "melanoma")[n % 2] for n in range(8)},
+        texts={
+            "meta/meta.csv": "case_num,diagnosis,score,derm\n"
+            + "".join(f"{n},{('nevus', 'melanoma')[n % 2]},0,A{n}/Aal{n}.jpg\n" for n in range(8)),
+            "meta/train_indexes.csv": "indexes\n0\n1\n2\n3\n",
+            "meta/test_indexes.csv": "indexes\n4\n5\n6\n7\n",
+        },
+        chosen="splits may be in 'meta/test_indexes.csv', 'meta/train_indexes.csv', which roarbench cannot read",
+        written='images = "FOLDER"\nlabels = "meta/meta.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "ESC-50 as spectrograms",
+        train={"spectrograms/1-1003{0-3}-A-0.png": "0", "spectrograms/1-2003{0-3}-A-5.png": "5"},
+        texts={
+            "esc50.csv": "filename,fold,target,category,esc10,src_file,take\n"
+            + lines("1-1003{0-3}-A-0.wav,1,0,dog,True,10032,A", "1-2003{0-3}-A-5.wav,1,5,cat,True,20032,A")
+        },
+        written='images = "FOLDER"\nlabels = "esc50.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "RxRx1",
+        train={
+            "images/HEPG2-01/Plate1/B0{2-5}_s1_w1.png": "s100",
+            "images/HUVEC-01/Plate1/B0{2-5}_s1_w1.png": "s200",
+        },
+        texts={
+            "metadata.csv": "site_id,cell_type,dataset,experiment,plate,well,site,sirna\n"
+            + lines("x,HEPG2,test,HEPG2-01,1,B0{2-5},1,s100", "y,HUVEC,train,HUVEC-01,1,B0{2-5},1,s200")
+        },
+        chosen="metadata.csv has the columns .*, but none names an image such as .* path_column of several columns",
+        written='images = "FOLDER"\nlabels = "metadata.csv"\nlabel_column = "sirna"\n'
+        'path_column = "{experiment}/Plate{plate}/{well}_s{site}_w1"\ntest_share = 0.3',
+    ),
 ]
