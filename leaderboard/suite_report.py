@@ -109,7 +109,8 @@ def describe_accuracies_of_explained_networks(results: SuiteResults) -> str:
         return ""
     shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
     names = "Explained network" if len(scored) == 1 else f"{len(scored)} explained networks"
-    return f"{names}: {shares} of {scored[0].total:,} test images are classified correctly."
+    doubt = f" ({results.reference_doubt} of {results.chance_text})" if results.reference_doubt else ""
+    return f"{names}: {shares} of {scored[0].total:,} test images are classified correctly{doubt}."
 
 
 def write_report(view: SuiteView, path: Path) -> None:

@@ -110,7 +110,9 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
         verdict = f"no verdict{': both gains are 0 by construction' * fixed}"
     lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{p_text}: {verdict}")
     if difference.planned:
-        lines.append("This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.")
+        lines.append(
+            "This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once."
+        )
     lines += filter(None, [write_unfinished_line(difference.unfinished, "the verdict", sign=False)])
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
@@ -149,7 +151,7 @@ def plot(
     print_other_results(result.stored, "plot")
 
 
-_Tested = Annotated[str, declare_option("Also test the claims on the results of this suite.", "NAME")]
+_Tested = Annotated[str, declare_option("Also test the claims on the results of this suite.", "NAME|FILE")]
 
 
 def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:

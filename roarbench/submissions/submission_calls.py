@@ -62,6 +62,10 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
         seen = f"estimate{signature}" if "signature" in locals() else "estimate"
         message = f"{seen} does not take four arguments; write {_EXPECTED}"
         raise Refusal(SubmissionFault.SIGNATURE, message) from None
+    names = tuple(signature.parameters)[: len(CONTRACT)]
+    if names != CONTRACT and set(names) == set(CONTRACT):
+        seen = f"estimate{signature} has its arguments in another order"
+        raise Refusal(SubmissionFault.SIGNATURE, f"{seen}; write {_EXPECTED}")
     return estimate
 
 
@@ -263,7 +267,9 @@ def explain_limits_of_sandbox(refusal: Refusal) -> str:
     from_pool = any(part in file for file in files for part in _POOLS)
     if isinstance(error, OSError | NotImplementedError) and from_pool:
         return "; the sandbox has no shared memory, which process pools need: use one process"
-    outside = isinstance(error, ImportError | PermissionError | FileNotFoundError)
+    if isinstance(error, ImportError):
+        return "; it may import installed packages, but none of your files"
+    outside = isinstance(error, PermissionError | FileNotFoundError)
     if outside or "name resolution" in str(refusal):
         return "; the sandbox has neither your files nor a network"
     return ""

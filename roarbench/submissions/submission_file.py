@@ -6,7 +6,6 @@ that the file makes from the estimator's class during its import have the value,
 
 import ast
 import hashlib
-import json
 import math
 import re
 import stat
@@ -171,12 +170,15 @@ def write_template(name: str) -> Path:
     """Write the template to the current folder, as a submission with this name; return the path.
 
     Raises:
-        Refusal: The name is not valid for a submission.
-        CallerError: The file exists.
+        Refusal: An estimator of roarbench has this name.
+        CallerError: The name has other characters than a submission's, or the file exists.
         StoreError: The file cannot be written.
     """
+    if not _NAME.fullmatch(name):
+        expected = 'expected 1-40 characters of a-z, 0-9 and "-"; write roarbench new-submission my-estimator'
+        raise CallerError(f"the name is {name[:60]!r}, {expected}")
     path = Path(f"{name.replace('-', '_')}.py")
-    source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
+    source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f'NAME = "{name}"')
     parse_submission(source.encode())
     write_file_refusing_existing(path, lambda temporary: temporary.write_text(source, "utf-8"))
     return path

@@ -112,7 +112,7 @@ def test_compare_words_the_verdict_on_two_own_network_gains():
     found = Difference(-2.0, -3.0, -1.0, 0.01, Verdict.WORSE, (ZERO, ZERO), *board, True, "6 of 99 runs are missing")
     assert _format_difference("s v1", ("a", "b"), found).splitlines()[3:] == [
         "  a - b: -2.0 [-3.0, -1.0] points, p 0.0100: b has a larger gain than a",
-        "  This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.",
+        "  This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once.",
         "  Unfinished: 6 of 99 runs are missing; the verdict may change.",
     ]
     adjusted = found._replace(verdict=Verdict.SAME, planned=False, unfinished="")

@@ -11,7 +11,7 @@ import pytest
 
 from leaderboard.figures import make_estimator_curves
 from leaderboard.render import load_templates
-from leaderboard.suite_report import render_report
+from leaderboard.suite_report import describe_accuracies_of_explained_networks, render_report
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.load_results import load_suite_results
 from roarbench.common.enums import Unit
@@ -135,6 +135,13 @@ def test_methods_count_rows_and_networks_with_results(report):
     ((networks, of),) = re.findall(r"(\d+) explained networks: ([^;]*) are classified correctly", report)
     assert int(networks) == of.count(" %") == 2 and of.endswith(" of 60 test images")
     assert "references" not in report.partition("Methods")[2].partition("95% intervals")[0]
+
+
+def test_report_says_that_networks_are_near_chance():
+    network = SimpleNamespace(correct=17, total=100)
+    results = SimpleNamespace(references={0: network}, reference_doubt="near chance", chance_text="10.0%")
+    expected = "Explained network: 17.0 % of 100 test images are classified correctly (near chance of 10.0%)."
+    assert describe_accuracies_of_explained_networks(results) == expected
 
 
 def test_bibtex_has_each_paper_of_run_rows_once(report):

@@ -180,6 +180,10 @@ def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():
         ({"estimator": 3}, "no function 'estimate'"),
         ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are defined"),
         ({"estimate": lambda model, images: images}, "does not take four arguments"),
+        (
+            {"estimate": lambda images, targets, model, generator: images},
+            "has its arguments in another order; write def",
+        ),
     ):
         with pytest.raises(Refusal, match=words):
             find_entry_point(SimpleNamespace(**names))
@@ -202,7 +206,7 @@ def test_kernel_limit_sends_sigxcpu_at_cpu_limit():
     ("error", "outside"),
     [
         (PermissionError(1, "Operation not permitted"), True),
-        (ModuleNotFoundError("No module named 'beside_the_submission'"), True),
+        (ModuleNotFoundError("No module named 'beside_the_submission'"), False),
         (OSError("Temporary failure in name resolution"), True),
         (FileNotFoundError(2, "No such file or directory", "weights.json"), True),
         (OSError(28, "No space left on device"), False),
@@ -213,6 +217,7 @@ def test_fault_mentions_sandbox_for_missing_file_module_or_network(error, outsid
         raise error
     said = explain_limits_of_sandbox(caught.value)
     assert ("neither your files nor a network" in said) is outside
+    assert ("installed packages, but none of your files" in said) is isinstance(error, ImportError)
     line = Refusal(SubmissionFault.IMPORT, f"{caught.value}{said}").add_subject("n" * 40)
     assert str(line).endswith(said)  # the sentence is not cut off
 

@@ -91,7 +91,7 @@ def test_write_template_creates_valid_submission_for_any_name(working_folder):
     changed = [line for line in path.read_text().splitlines() if line not in TEMPLATE.read_text().splitlines()]
     assert len(changed) == 1
     for name in ("../up", 'a"; import os #'):
-        with pytest.raises(Refusal):
+        with pytest.raises(CallerError, match="write roarbench new-submission my-estimator"):
             write_template(name)
     assert [path.name for path in working_folder.iterdir()] == ["my_own_1.py"]
 
