@@ -4,6 +4,9 @@ Every ReLU is a separate module and does not work in place, and no sum works in 
 and DeepLIFT hook each ReLU and read the gradient at its output.
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 from threading import RLock
@@ -12,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn import init
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
@@ -19,7 +23,56 @@ from torch.utils.flop_counter import flop_registry
 from roarbench.common.errors import CallerError
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
-from roarbench.compute.truncated_normal import use_own_truncated_normal
+
+_DIRECT = 0.3  # share of the normal distribution within the bounds, above which normal draws are rejected
+
+
+def fill_truncated_normal(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: torch.Generator | None = None
+) -> Tensor:
+    """Fill a tensor in place with draws from N(mean, std^2) within [a, b], by rejection as torch 2.13 does.
+
+    Normal draws outside the bounds are drawn again; if the bounds hold less than 0.3 of the distribution, uniform
+    draws are accepted in proportion to their density. The draws are bit-equal to torch 2.13's and 2.15's.
+    """
+    if tensor.is_meta:
+        return tensor
+    share = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
+    low, high = (tensor.new_tensor(bound, device="cpu").item() for bound in (a, b))
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+    def draw() -> tuple[Tensor, Tensor]:
+        drawn = torch.empty_like(tensor)
+        if share > _DIRECT:
+            drawn.normal_(mean, std, generator=generator)
+            return drawn, (drawn < low) | (drawn > high)
+        drawn.uniform_(a, b, generator=generator)
+        density = drawn.clone().sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        return drawn, torch.empty_like(tensor).uniform_(generator=generator).log_() > density
+
+    with torch.no_grad():
+        result, rejected = draw()
+        while rejected.any():
+            drawn, again = draw()
+            result, rejected = drawn.where(rejected, result), again & rejected
+        return tensor.copy_(result)
+
+
+@contextmanager
+def use_own_truncated_normal() -> Iterator[None]:
+    """Let all truncated normal weights of the `with` block come from `fill_truncated_normal`.
+
+    torch up to 2.11 inverts the distribution function instead, so the same seed gives other weights, and run keys do
+    not contain torch's version. The function is replaced under the name that `torch.nn.init.trunc_normal_` calls,
+    because networks may hold `trunc_normal_` itself; one thread at a time may enter.
+    """
+    original = init._no_grad_trunc_normal_
+    init._no_grad_trunc_normal_ = fill_truncated_normal
+    try:
+        yield
+    finally:
+        init._no_grad_trunc_normal_ = original
+
 
 DRAWING = RLock()  # one thread at a time may use the global generator
 ONEDNN_BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
@@ -81,7 +134,7 @@ def build_network(
         channels: Channels of the images.
         size: Height and width of the images in pixels.
         generator: Draws the weights of residual networks; for other networks, its seed seeds the global generator,
-            and truncated normal weights are drawn by `truncated_normal`.
+            and truncated normal weights are drawn by `fill_truncated_normal`.
         source: Text of the Python file that defines the network; empty without such a file.
 
     Raises:

@@ -192,7 +192,7 @@ class Estimator:
 
     @property
     def uses_shared_pass(self) -> bool:
-        """Return whether `shared_pass` computes the maps, as for the 18 estimators of Hooker et al. 2019."""
+        """Return whether shared passes compute the maps, as those of the 18 estimators of Hooker et al. 2019."""
         return not (self.control or self.has_own_passes)
 
     @property

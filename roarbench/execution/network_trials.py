@@ -32,8 +32,8 @@ from roarbench.compute.retraining_checks import check_training_start
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
+from roarbench.datasets.repeated_images import describe_similar_images
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
-from roarbench.datasets.similar_images import describe_similar_images
 from roarbench.datasets.user_images import list_user_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps

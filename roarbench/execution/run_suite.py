@@ -24,7 +24,7 @@ from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.datasets.similar_images import describe_similar_images
+from roarbench.datasets.repeated_images import describe_similar_images
 from roarbench.datasets.undecoded_splits import describe_class_order, list_stored_images
 from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn import init
 
-from roarbench.compute.networks import build_network
-from roarbench.compute.truncated_normal import fill_truncated_normal
+from roarbench.compute.networks import build_network, fill_truncated_normal
 from tests.helpers.trainings import seeded
 
 BOUNDS = [

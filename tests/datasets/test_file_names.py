@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets.file_names import describe_class_lists, describe_names, describe_series
+from roarbench.datasets.class_report import describe_class_lists, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import RawSplit

@@ -10,7 +10,7 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.open_decoded import ImageData, SplitImages
-from roarbench.datasets.similar_images import describe_similar_images
+from roarbench.datasets.repeated_images import describe_similar_images
 
 
 def draw_photographs(count, seed, size=40, channels=3):
@@ -78,7 +78,7 @@ def test_images_of_one_colour_and_of_one_shape_in_other_colours_are_not_alike():
 
 
 def test_sketch_is_mean_of_cells():
-    from roarbench.datasets.similar_images import _sketch
+    from roarbench.datasets.repeated_images import _sketch
 
     pixels = draw_photographs(3, 0, 24)
     cells = pixels.reshape(3, 3, 8, 3, 8, 3).mean((3, 5))
@@ -86,9 +86,9 @@ def test_sketch_is_mean_of_cells():
 
 
 def test_many_images_are_compared_evenly(monkeypatch):
-    from roarbench.datasets import similar_images
+    from roarbench.datasets import repeated_images
 
-    monkeypatch.setattr(similar_images, "_MAX_COMPARED", {Split.TRAIN: 40, Split.TEST: 10})
+    monkeypatch.setattr(repeated_images, "_MAX_COMPARED", {Split.TRAIN: 40, Split.TEST: 10})
     train, test = draw_photographs(40, 0), draw_photographs(20, 1)
     test[18] = train[5]
     said = describe_similar_images(make_data(train, test), lambda split, place: f"{split} {place}")

@@ -12,13 +12,20 @@ from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.common.errors import MachineError
 from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import Layout, read_bin_codes
-from roarbench.estimators import shared_pass
+from roarbench.estimators import compute_maps
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, find_estimator
-from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks
+from roarbench.estimators.compute_maps import (
+    MapRequest,
+    MapTask,
+    PassReport,
+    RunningMoments,
+    compute_importance_maps,
+    compute_maps_of_tasks,
+    compute_shared_pass_maps,
+)
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
 from roarbench.estimators.map_input import Batch, blur
 from roarbench.estimators.random_draws import make_noisy_copies
-from roarbench.estimators.shared_pass import MapRequest, RunningMoments, compute_shared_pass_maps
 from tests.helpers.networks import (
     CountingPasses,
     Small,
@@ -186,8 +193,8 @@ def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
 
 
 def test_jointly_explained_tasks_equal_separate_maps_and_share_noise(tiny, model, batch, black, monkeypatch):
-    drawn, draws = [], shared_pass.draw_normal_noise
-    monkeypatch.setattr(shared_pass, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
+    drawn, draws = [], compute_maps.draw_normal_noise
+    monkeypatch.setattr(compute_maps, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
     tasks = [
         MapTask(find_estimators("grad", "var-grad", "sobel"), tiny, batch, black),

@@ -11,10 +11,10 @@ from torch.nn.functional import relu
 
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
+from roarbench.estimators.compute_maps import MapRequest, compute_base_maps
 from roarbench.estimators.estimator import IG_STEPS, PAPER_SETTINGS
 from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
-from roarbench.estimators.shared_pass import MapRequest, compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.trainings import seeded
 

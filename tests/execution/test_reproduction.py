@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order, ScoredNetwork
-from roarbench.execution.compare_repeated_run import Reproduction
-from roarbench.execution.reproduction import _estimate_run_deviation
+from roarbench.execution.reproduction import Reproduction, _estimate_run_deviation
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.results import ReproductionOutcome, ResultsStore

@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from roarbench.common.enums import Split
 from roarbench.compute.networks import SmallResNet, count_network_cost
 from roarbench.compute.training_batches import TrainingBatches
-from roarbench.estimators import shared_pass
+from roarbench.estimators import compute_maps
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
@@ -112,7 +112,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
     note("trained", TrainingBatches, "load", lambda self, index, step: index)
     note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
-    note("drawn", shared_pass, "draw_normal_noise", lambda images, ids, *_: ids)
+    note("drawn", compute_maps, "draw_normal_noise", lambda images, ids, *_: ids)
     monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)

@@ -151,7 +151,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
     from roarbench.compute import gpu_training, prediction
-    from roarbench.estimators import shared_pass
+    from roarbench.estimators import compute_maps
 
     gpu = FakeGpu()
     with ExitStack() as stack:
@@ -165,7 +165,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "memory_reserved", lambda device: 0),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (shared_pass, "prefetch", lambda items: items),  # the modes are of one thread
+            (compute_maps, "prefetch", lambda items: items),  # the modes are of one thread
             (prediction, "_copy_to_device", lru_cache(prediction._copy_to_device.__wrapped__)),
             (gpu_training, "_run_on_own_stream", lambda step, *batch: step(*batch)),
             (gpu_training, "_StepGraph", EagerGraph),

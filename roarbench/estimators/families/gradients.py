@@ -1,6 +1,6 @@
 """Input times gradient, and the 18 estimators of Hooker et al. 2019: gradients, guided backprop, integrated gradients.
 
-`roarbench.estimators.shared_pass` computes the maps of the 18 estimators.
+`roarbench.estimators.compute_maps` computes the maps of the 18 estimators.
 """
 
 from __future__ import annotations
