@@ -1,6 +1,6 @@
-"""Call a caller's functions so that the networks, and torch, are afterwards as before.
+"""Call a caller's functions so that the networks, torch and NumPy are afterwards as before.
 
-Functions and methods of torch, and of the networks' classes, that were replaced are found, and put back.
+Functions and methods of torch, NumPy and the networks' classes that were replaced are found, and put back.
 """
 
 import re
@@ -13,6 +13,7 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -136,11 +137,11 @@ class _Namespace(NamedTuple):
 
 
 def read_functions(networks: Iterable[nn.Module] = ()) -> list[_Namespace]:
-    """Read the functions of torch, and of the classes and modules (files) in which the networks are defined.
+    """Read the functions of torch and NumPy, and of the classes and modules (files) in which the networks are defined.
 
     A copy takes milliseconds.
     """
-    return [*_read_torch(), *_read_packages_of(networks)]
+    return [*_read_torch(), *map(_read_module, (np, np.linalg, np.random)), *_read_packages_of(networks)]
 
 
 def restore_functions(before: Iterable[_Namespace]) -> list[str]:
@@ -190,13 +191,18 @@ def _read_torch() -> Iterator[_Namespace]:
     modules = [sys.modules[name] for name in _MODULES if name in sys.modules]
     modules += [module for name, module in sys.modules.copy().items() if name.startswith("torch.nn.") and module]
     classes = dict.fromkeys(_CLASSES)
-    for module in dict.fromkeys(modules):
-        functions = {name: value for name, value in vars(module).copy().items() if callable(value)}
-        yield _Namespace(module.__name__, module, functions)
-        if module.__name__.startswith("torch.nn.modules"):
-            own = (value for value in functions.values() if isinstance(value, type) and issubclass(value, nn.Module))
+    for namespace in map(_read_module, dict.fromkeys(modules)):
+        yield namespace
+        if namespace.title.startswith("torch.nn.modules"):
+            values = namespace.functions.values()
+            own = (value for value in values if isinstance(value, type) and issubclass(value, nn.Module))
             classes |= dict.fromkeys(own)
     yield from map(_read_class, classes)
+
+
+def _read_module(module: types.ModuleType) -> _Namespace:
+    functions = {name: value for name, value in vars(module).copy().items() if callable(value)}
+    return _Namespace(module.__name__, module, functions)
 
 
 def _read_class(kind: type) -> _Namespace:

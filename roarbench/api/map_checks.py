@@ -1,4 +1,4 @@
-"""Find functions whose maps are of another class than the target, or transposed."""
+"""Find functions whose maps are of another class than the target, transposed or mirrored."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
-from roarbench.submissions.limits_and_faults import TRANSPOSED
-from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_transposed, change_corners
+from roarbench.submissions.limits_and_faults import TURNED
+from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_turned, change_corners
 
 _OTHER_CLASS = (
     "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
@@ -29,8 +29,8 @@ def describe_unfit_maps(
     """
     if _is_of_another_class(partial(make_maps, images), maps, network, images, targets):
         yield _OTHER_CLASS
-    if are_transposed(maps, (make_maps(changed, targets) for changed in change_corners(images))):
-        yield TRANSPOSED
+    if are_turned(maps, (make_maps(changed, targets) for changed in change_corners(images))):
+        yield TURNED
 
 
 def _is_of_another_class(

@@ -52,10 +52,7 @@ BYTE_VALUES = (
     "have wrapped around if they were cast; use floats"
 )
 
-TRANSPOSED = (
-    "follows a change of the image's upper right corner in its lower left corner, and conversely; its height and width "
-    "seem to be exchanged"
-)
+TURNED = "follows a change of a corner of the image in another corner; it seems to be transposed, mirrored or rotated"
 
 
 class SubmissionFault(StrEnum):
@@ -116,7 +113,7 @@ _FINDING_DESCRIPTIONS = {
     ValidationFinding.CLASS: "two classes have the same map",
     ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
     ValidationFinding.BYTES: f"the maps have {BYTE_VALUES}",
-    ValidationFinding.TRANSPOSED: f"a map {TRANSPOSED}",
+    ValidationFinding.TRANSPOSED: f"a map {TURNED}",
 }
 
 

@@ -242,32 +242,43 @@ def are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
 def change_corners(images: Tensor) -> list[Tensor]:
     """Return images (n, c, h, w) with the upper right corner of another, and with its lower left one; [] if h != w."""
     changed = []
-    for corner in _list_corners(images):
+    for corner in _list_corners(images)[:2]:
         changed.append(images.clone())
         changed[-1][corner] = images.roll(1, 0)[corner]
     return changed
 
 
 def _list_corners(images: Tensor) -> list[Any]:
+    """Return the upper right, lower left, upper left and lower right corner."""
     height, width = images.shape[-2:]
     corner = width // 3 if height == width else 0
-    upper, lower = (..., slice(corner), slice(-corner, None)), (..., slice(-corner, None), slice(corner))
-    return [upper, lower] if corner else []
+    if not corner:
+        return []
+    start, end = slice(corner), slice(-corner, None)
+    return [(..., rows, columns) for rows, columns in ((start, end), (end, start), (start, start), (end, end))]
 
 
-def are_transposed(maps: Tensor, maps_of_changed: Iterable[Tensor]) -> bool:
-    """Return whether the height and width of maps seem to be exchanged; the others are of `change_corners`.
+def are_turned(maps: Tensor, maps_of_changed: Iterable[Tensor]) -> bool:
+    """Return whether maps seem to be transposed, mirrored or rotated; the others are of `change_corners`.
 
-    If so, another upper right corner of an image changes the lower left corner of its map far more than the upper right
-    one, and conversely. Networks that mix all positions, as vision transformers, change both corners alike. The
-    gradient of a product of both corners would be blamed without need; no trained network was seen to compute one.
+    If so, another upper right corner of an image changes another corner of its map far more than the upper right one,
+    and another lower left corner changes the corner opposite to that. Networks that mix all positions, as vision
+    transformers, change all corners alike. The gradient of a product of two corners would be blamed without need; no
+    trained network was seen to compute one.
     """
-    corners, compared = _list_corners(maps), False
-    for made, here, across in zip(maps_of_changed, corners, corners[::-1], strict=True):
-        change, compared = (made - maps).double().abs(), True
-        if not (change[across].flatten(1).sum(1) > _FAR_MORE * change[here].flatten(1).sum(1)).all():
-            return False
-    return compared
+    corners = _list_corners(maps)
+    changes = [
+        torch.stack([(made - maps).double().abs()[corner].flatten(1).sum(1) for corner in corners])
+        for made in maps_of_changed
+    ]
+    places = ((1, 0), (2, 3), (3, 2)) if changes else ()  # of the two corners in a turned map
+    return any(
+        all(
+            bool((change[place] > _FAR_MORE * change[own]).all())
+            for own, (change, place) in enumerate(zip(changes, pair, strict=True))
+        )
+        for pair in places
+    )
 
 
 def _find_warnings(
@@ -286,7 +297,7 @@ def _find_warnings(
         findings.append(ValidationFinding.CONSTANT)
     if have_byte_values(first.numpy()):
         findings.append(ValidationFinding.BYTES)
-    if are_transposed(first[:_CORNERED], cornered):
+    if are_turned(first[:_CORNERED], cornered):
         findings.append(ValidationFinding.TRANSPOSED)
     return findings
 

@@ -83,6 +83,7 @@ REPLACED = {
     "subclass": (nn.LayerNorm, "__call__", "torch.nn.modules.normalization.LayerNorm.__call__"),
     "own class": (Net, "forward", "Net.forward"),
     "own function": (None, "scale", f"{__name__}.scale"),
+    "NumPy": (np, "put_along_axis", "numpy.put_along_axis"),  # without which no table could be right
     "own table": (ACTIVATIONS, "gelu", "ACTIVATIONS['gelu']"),
 }
 
@@ -451,7 +452,7 @@ def test_evaluate_warns_of_maps_of_another_class_and_of_exchanged_axes(tmp_path,
     suite = rb.load_suite("planted", tmp_path)
     with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
         rb.evaluate(suite, {"mine": mine}, quiet=True)
-    with pytest.warns(UserWarning, match="map by mine follows a change of .* seem to be exchanged"):
+    with pytest.warns(UserWarning, match="map by mine follows a change of .* seems to be transposed"):
         rb.evaluate(suite, {"mine": lambda model, images, targets: images.transpose(2, 3)}, quiet=True)
 
 
@@ -523,11 +524,10 @@ def test_maps_of_single_images_cause_no_warning(networks, mine):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
 
 
-def test_maps_with_exchanged_height_and_width_cause_a_warning(networks):
-    with pytest.warns(
-        UserWarning, match="map by mine follows a change of .* its height and width seem to be exchanged"
-    ):
-        rb.own_network_gain(networks, IMAGES, {"mine": lambda m, x, t: weigh_pixels(m, x, t).transpose(2, 3)})
+@pytest.mark.parametrize("turn", [lambda y: y.mT, lambda y: y.flip(2), lambda y: y.flip(3), lambda y: y.flip(2, 3)])
+def test_maps_that_are_transposed_or_mirrored_cause_a_warning(networks, turn):
+    with pytest.warns(UserWarning, match="by mine follows a change of .* it seems to be transposed, mirrored or"):
+        rb.own_network_gain(networks, IMAGES, {"mine": lambda m, x, t: turn(weigh_pixels(m, x, t))})
 
 
 def keep_hooks(change):

@@ -192,8 +192,14 @@ def test_validation_warns_about_uninformative_maps():
     assert "same everywhere" in _find_warnings(first * 0, other, other, SAME)[0]
     cornered = change_corners(first[:, None])
     assert _find_warnings(first[:, None], other, other, [changed[:2] for changed in cornered]) == []
-    exchanged = _find_warnings(first[:, None].mT, other, other, [changed[:2].mT for changed in cornered])
-    assert "upper right corner in its lower left corner" in exchanged[0].description
+    for turn in (
+        lambda maps: maps.mT,
+        lambda maps: maps.flip(2),
+        lambda maps: maps.flip(3),
+        lambda maps: maps.rot90(1, (2, 3)),
+    ):
+        turned = _find_warnings(turn(first[:, None]), other, other, [turn(changed[:2]) for changed in cornered])
+        assert "it seems to be transposed, mirrored or rotated" in turned[0].description
     large = draw_map(6, 40, 40, seed=0)
     cast = (large / large.abs().max() * 255).to(torch.int32).to(torch.uint8).float()  # negative values wrap
     assert _find_warnings(cast, large, large, [cast[:2]] * 2)[0].description.startswith("the maps have at most 256 ")
