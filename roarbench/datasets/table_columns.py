@@ -231,8 +231,10 @@ def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
 
 def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
     """Yield a line for each column of people or things that have several rows, which may be in both splits."""
-    for name in filter(GROUP_NAME.fullmatch, (*columns.features, *columns.texts)):
-        if seen := describe_group(name, pc.cast(table[name], pa.string()).to_pylist(), (), "row"):
+    names = (*columns.features, *columns.texts, *columns.row_labels, *columns.gaps)
+    for name in filter(GROUP_NAME.fullmatch, names):
+        values = pc.cast(table[name], pa.string()).fill_null("").to_pylist()
+        if seen := describe_group(name, values, (), "row"):
             yield seen
             if name in columns.features:
                 yield f"column '{name}' is a feature; to leave it out, write columns = […] without it"

@@ -12,6 +12,7 @@ from roarbench.datasets.high_depth import Values, find_used_range, sample_withou
 from roarbench.datasets.undecoded_splits import RawSplit, read_stored_images
 
 _MAX_IMAGES = 512  # training images whose values are measured; some 2,000 values of each are used
+_MANY_SHADES = 16  # at each end of the range of wrapped values
 _DIGITS = 3  # of the width of a window, to which its ends are rounded
 
 
@@ -28,13 +29,25 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
             samples.append(sample_without_spikes(values))
             is_any_unbounded |= is_unbounded(values)
     few = sum(loses_contrast(sample, record.depth) for sample in samples)
-    if not samples or not is_any_unbounded and few <= len(samples) / 2:
-        return record
-    window = _measure_window(samples)
-    if few := sum(loses_contrast(sample, 8, window) for sample in samples):
-        seen = f"{few} of {len(samples)} inspected images use a small part of the range of all, {format_window(window)}"
+    scale = f"{record.depth} bits"
+    if samples and (is_any_unbounded or few > len(samples) / 2):
+        window = _measure_window([sample for sample in samples if sample[0] < sample[-1]] or samples)
+        record, scale = replace(record, depth=0, window=window), f"the range of all, {format_window(window)}"
+        few = sum(loses_contrast(sample, 8, window) for sample in samples)
+    if few:
+        seen = f"{few} of {len(samples)} inspected images use a small part of {scale}"
         warn(f"warning: {seen}, and keep fewer than 64 of their shades; if contrast matters, rescale each image first")
-    return replace(record, depth=0, window=window)
+    if wrapped := sum(map(_is_wrapped, samples)):
+        seen = f"the values of {wrapped} of {len(samples)} inspected images are near 0 and near 65,535 alone"
+        warn(f"warning: {seen}, as negative numbers that were stored without a sign; store them with it, or add 32,768")
+    return record
+
+
+def _is_wrapped(sample: Values) -> bool:
+    """Return whether a sorted sample of 16-bit values has many shades in the lowest and the highest quarter alone."""
+    ends = np.searchsorted(sample, [2**14, 3 * 2**14])
+    is_apart = sample.dtype == np.uint16 and ends[0] == ends[1]
+    return bool(is_apart and min(len({*part.tolist()}) for part in np.split(sample, ends[:1])) >= _MANY_SHADES)
 
 
 def format_window(window: tuple[float, ...]) -> str:

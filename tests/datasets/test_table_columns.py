@@ -477,6 +477,14 @@ def test_patients_of_several_rows_are_named(tmp_path, value, feature):
     assert ("column 'Patient ID' is a feature;" in said) is feature
 
 
+@pytest.mark.parametrize("index", [["patient"], []])
+def test_patients_in_the_index_or_with_gaps_are_named(tmp_path, index):
+    patients = [0, 0, 0, 0, 1, 1, 1, 1] if index else [None, 0, 0, 0, 1, 1, 1, 1]
+    columns = {"a": NUMBERS, "b": NUMBERS[::-1], "label": [0, 1] * 4, "patient": patients}
+    said = infer(write_frame(tmp_path / "rows.parquet", columns, index))[1]
+    assert "column 'patient' has 2 values in 8 rows, which are drawn for testing one by one" in said
+
+
 @pytest.mark.parametrize(
     ("kinds", "words"),
     [

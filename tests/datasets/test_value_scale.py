@@ -120,6 +120,44 @@ def test_images_of_different_ranges_are_mentioned(tmp_path):
     decode_dataset(record, tmp_path / "store")
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            lambda n: deep(make_anatomy(n) * 32 + 32000 if n % 2 else make_anatomy(n) + 1000),
+            "4 of 8 inspected images use",
+        ),
+        (lambda n: deep(make_anatomy(n) % 65536), "values of 8 of 8 inspected images are near 0 and near 65,535 alone"),
+        (lambda n: deep(with_marker(make_anatomy(n) * 32 + 32000)), ""),
+        (lambda n: deep(make_anatomy(n) * 0 + n), "16 of 16 inspected images have one value throughout"),
+    ],
+)
+def test_scales_that_suit_some_images_alone_are_named(tmp_path, make, words):
+    """12 bits beside 16; int16 cast to uint16, whose -1 is 65,535; one range; first pages that are blank."""
+    write_set(tmp_path / "train", make, count=4)
+    write_set(tmp_path / "test", make, count=4)
+    said = []
+    infer_dataset(tmp_path, said.append)
+    found = [line for line in said if "inspected images" in line and "several classes" not in line]
+    assert len(found) == bool(words) and words in "".join(found)
+
+
+def test_blank_images_do_not_widen_the_window(tmp_path):
+    """Half of the images are -9999 throughout, as parts of a map without measurements."""
+    values = [make_anatomy(n) / 1000 if n % 2 else np.full((64, 64, 1), -9999) for n in range(8)]
+    record = infer_dataset(
+        write_set(tmp_path, lambda n: encode_tiff(values[n], 32, kind="f"), "tif", 8), lambda line: None
+    )
+    assert record.window == pytest.approx((-1, 1), abs=0.1)
+
+
+def test_depth_of_dark_colours_is_no_lack_of_shades(tmp_path):
+    """12 bits of 16 fill the lowest 16 of 256 upper bytes."""
+    said = []
+    folder = write_set(tmp_path, lambda n: encode_png(np.repeat(make_anatomy(n) * 2 + 2047, 3, 2), 16, 2))
+    assert infer_dataset(folder, said.append).depth == 12 and not any("of 255" in line for line in said)
+
+
 def test_a_stop_names_the_depth_where_it_suffices(tmp_path):
     """12-bit values that a suite reads as 16 bits."""
     record = infer_dataset(write_set(tmp_path / "set", lambda number: deep(make_anatomy(number) * 2 + 2047)), print)
