@@ -98,7 +98,11 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         said = f"the images are named in {list_quoted(beside)} beside the folder '{folder.name}'; {remedy}"
         search = replace(search, problems=(said, *search.problems))
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
-    by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
+    by_folders = (
+        ()
+        if choice.labels
+        else (*plan.said, *_describe_other_splits(plan, search), *_describe_contradictions(plan, search))
+    )
     problems = () if choice.labels and choice.labels.usual else search.problems
     for line in (*by_folders, *problems):
         warn(line)
@@ -260,14 +264,30 @@ def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], 
     return len(pairs) == len({folder for folder, _ in pairs}) == len({label for _, label in pairs})
 
 
+def _describe_other_splits(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
+    """Yield a warning for files that give images of the folders of one split to the other split."""
+    train, test = ("".join(f"{part}/" for part in (plan.base, split) if part) for split in (plan.train, plan.test))
+    for source in (search.splits, *search.plans) if plan.test else ():
+        for_training, for_testing = (source.split_values if source else None) or ("", "")
+        moved = [
+            path
+            for path, value in (source.content.splits.items() if source and for_testing else ())
+            if value == for_testing and path.startswith(train) or value == for_training and path.startswith(test)
+        ]
+        if moved and source:
+            seen = f"{list_quoted(source.files)} gives the other split to {format_count(len(moved), 'image')}"
+            yield f"warning: splits are the folders '{plan.train}' and '{plan.test}'; {seen}, such as '{moved[0]}'"
+
+
 def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
     """Yield a line for label files that give other classes than the folders, or give them each other's names."""
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
-        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common}) if labels.usual else ""
-        is_label = labels.usual or labels.clear and not GROUP_NAME.fullmatch(labels.columns.label)
-        if is_label and not _are_same_classes(class_of, labels.labels, common):
+        if not labels.usual and (not labels.clear or GROUP_NAME.fullmatch(labels.columns.label)):
+            continue
+        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
+        if not _are_same_classes(class_of, labels.labels, common):
             seen = f"gives other classes to {format_count(len(common), 'image')}"
         if seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"

@@ -137,7 +137,7 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
 def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if any("*" in name for name in images.record.split_names.values()):  # splits lie inside the class folders
         return
-    level, inner = _list_inner_folders(images)
+    level, inner, both = _list_inner_folders(images)
     holders: dict[str, list[str]] = {}
     for class_name, names in inner.items():
         for name in sorted(names):
@@ -158,19 +158,22 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
         own = [name for name in nested if holders[name][0] == owner]
         seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
         remedy = f"if these are the classes, {deeper}"
-        if images.record.share:
-            keep = "name splits, train and test, that keep it together"
-            remedy += f"; if each holds one video, patient or the like, {keep}"
+    if images.record.share:
+        keep = "name splits, train and test, that keep it together"
+        remedy += f"; if each holds one video, patient or the like, {keep}"
+    elif both:
+        remedy += f"; both splits hold '{min(both)}': if it is one video, patient or the like, keep it in one split"
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
 
-def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]]]:
+def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]], set[str]]:
     """Return the names of the folders in each class folder that hold images; an empty name for images beside them.
 
     If all images lie in an inner folder of one name, as in `amazon/images/bike`, the folders inside it are listed. The
-    first value is the number of such levels.
+    first value is the number of such levels; the last has the paths of inner folders of both splits.
     """
     found: dict[str, set[tuple[str, ...]]] = {}  # the folders between a class folder and its images
+    paths: dict[Split, set[str]] = {split: set() for split in Split}
     for split, raw in images.splits.items():
         name = Path(images.record.split_names[split])
         prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
@@ -179,9 +182,10 @@ def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]]]:
             for file in group.files:
                 class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
                 found.setdefault(class_name, set()).add(tuple(between))
+                paths[split].add("/".join(between))
     level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
     inner = {name: {"".join(between[level : level + 1]) for between in found[name]} for name in found}
-    return level, inner
+    return level, inner, (paths[Split.TRAIN] & paths[Split.TEST]) - {""}
 
 
 def find_part_names(names: tuple[str, ...]) -> list[str]:

@@ -118,6 +118,7 @@ def _format_json_value(value: Any) -> str:
 
 def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> list[list[str]]:
     if path.suffix.lower() in CSV_SUFFIXES:
+        text = re.sub(r"^sep=.\s*\n", "", text, flags=re.I)  # Excel names the separator
         first = text.partition("\n")[0]
         separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
         reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, skipinitialspace=True)

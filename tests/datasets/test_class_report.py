@@ -112,6 +112,19 @@ def test_folders_that_are_probably_no_classes_are_named(tmp_path, folders, words
     assert any(words in line and "class_depth = " in line for line in list_warnings(tmp_path / "set"))
 
 
+@pytest.mark.parametrize(
+    ("folders", "words"),
+    [
+        ("ben/P1 ben/P2 mal/P1 mal/P2", "if each holds one video, patient or the like, name splits, train and test"),
+        ("train/ben/P1 train/mal/P2 test/ben/P2 test/mal/P3", "both splits hold 'P2': if it is one video, patient or"),
+    ],
+)
+def test_folders_of_patients_inside_classes_are_named(tmp_path, folders, words):
+    for number, name in enumerate(folders.split()):
+        write_noise(tmp_path / "set" / name, 12, number)
+    assert words in "".join(list_warnings(tmp_path / "set"))
+
+
 @pytest.mark.parametrize("folders", ["cat dog", "n01/images n02/images", "with_mask without_mask", "c0 c1 c2"])
 def test_ordinary_class_folders_cause_no_warning(tmp_path, folders):
     for number, name in enumerate(folders.split()):

@@ -202,6 +202,19 @@ def test_lists_of_images_and_labels_that_contradict_folders_are_named(tmp_path, 
     assert (f"the folders' names, but '{name}' gives other classes to 16 images; if the file" in said) == warned
 
 
+def test_split_column_that_contradicts_split_folders_is_named(tmp_path):
+    rows = ["path,split\n"]
+    for number in range(24):
+        split, folder = ("train", "test")[number % 2], "xy"[number // 2 % 2]
+        path = tmp_path / "set" / split / folder / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (9 * number, 9, 40)).save(path)
+        rows.append(f"{split}/{folder}/{number}.png,{'test' if number < 4 else split}\n")
+    (tmp_path / "set" / "splits.csv").write_text("".join(rows))
+    seen = "'splits.csv' gives the other split to 2 images, such as 'train/x/0.png'"
+    assert f"warning: splits are the folders 'train' and 'test'; {seen}" in infer_with_messages(tmp_path / "set")[1]
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
@@ -211,9 +224,10 @@ def test_lists_of_images_and_labels_that_contradict_folders_are_named(tmp_path, 
         (("zebra", "ant"), ""),  # other names of the same classes
     ],
 )
-def test_infer_dataset_warns_of_label_file_that_exchanges_names_of_folders(tmp_path, labels, said):
+@pytest.mark.parametrize("heading", ["name,label\n", ""])
+def test_infer_dataset_warns_of_label_file_that_exchanges_names_of_folders(tmp_path, labels, said, heading):
     """The classes are the same, but a network that was trained by the file has its outputs in another order."""
-    rows = ["name,label\n"]
+    rows = [heading]
     for folder, label in zip("xy", labels, strict=True):
         (tmp_path / "set" / folder).mkdir(parents=True)
         for number in range(8):

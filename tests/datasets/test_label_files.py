@@ -48,6 +48,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
             ),
         ),
         ("labels.csv", "path,label\n/home/me/set/a/1.png,007\nset\\a\\2.png,7\nset/b/3.jpg,NA\nset/b/4.jpg,null\n"),
+        ("labels.csv", "sep=;\r\nweight;file;label\r\n5;1.dcm;007\r\n5;2.DCM;7\r\n5;3.wav;NA\r\n5;4.png;null\r\n"),
         ("labels.csv", "path,label\n1.jpeg,007\n2.jpeg,7\n3.png,NA\n4.png,null\n"),
         ("labels.csv", "id,filename,label\n4,1.png,007\n3,2.png,7\n2,3.jpg,NA\n1,4.jpg,null\n"),
     ],
