@@ -77,6 +77,8 @@ def describe_images(images: UserImages) -> Iterator[str]:
             yield from describe_series(images)
         if are_named and images.record.share:
             yield from describe_names([name for names in images.names.values() for name in names])
+        elif are_named and not images.record.test_only:
+            yield from describe_named_groups(*images.names.values())
         yield from describe_class_lists(Path(images.record.folder), images.classes)
         if from_folders and images.record.class_depth != WHOLE_PATH:
             yield from _describe_inner_folders(images)
@@ -260,7 +262,10 @@ def _describe_file(content: bytes) -> tuple[str, ...]:
         with Image.open(BytesIO(content)) as image:
             grey = np.asarray(image.convert("L"))
             corners = [f"{grey[place] // 32 + 1} of 8" for place in _CORNERS.values()]
-            return image.format or "", image.mode, f"{image.width} x {image.height}", *corners
+            kind = image.mode
+            if kind in ("RGB", "RGBA", "P") and np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
+                kind += " without colours"
+            return image.format or "", kind, f"{image.width} x {image.height}", *corners
     except Exception:  # damaged images are reported by the check of damage
         return ("",) * len(_FILE_PROPERTIES)
 
@@ -304,11 +309,7 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
     if train and test and len(train) + len(test) >= _NEARLY_ALL * len(paths):
         seen = f"warning: names of files give splits, such as {list_quoted([train[0], test[0]])}"
         yield f"{seen}, but test images are drawn at random; move the files into folders 'train' and 'test'"
-    found = [match for path in paths if (match := _NUMBERED_GROUP.search(path))]
-    groups = [f"{match.string[: match.start()].rpartition('/')[0]}/{match[0]}" for match in found]
-    if len(groups) >= _NEARLY_ALL * len(paths) and len({*groups}) <= len(groups) / 2:
-        seen = describe_group(found[0][1], groups, (), "image", f"names with '{found[0][0]}' and alike have")
-        yield f"warning: {seen}"
+    yield from describe_named_groups(paths)
     known = {path.rpartition(".")[0] for path in paths}
     versions = [(path, origin) for path in paths if (origin := _find_origin(path.rpartition(".")[0], known))]
     if len(versions) >= _MANY * len(paths):
@@ -316,6 +317,18 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
         seen = f"{len(versions)} of {len(paths)} images are named like others, such as '{path}' like '{origin}'"
         remedy = "if they show the same, keep all in one split, because test images are drawn one by one"
         yield f"warning: {seen}; {remedy}"
+
+
+def describe_named_groups(train: Sequence[str], test: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a warning for patients and others of several images; without `test`, test images are drawn from `train`."""
+    found = [match for path in train if (match := _NUMBERED_GROUP.search(path))]
+    # the folders above tell patients of one number apart, but are other ones in each split
+    groups = [match[0] if test else f"{match.string[: match.start()].rpartition('/')[0]}/{match[0]}" for match in found]
+    if len(groups) >= _NEARLY_ALL * len(train) and len({*groups}) <= len(groups) / 2:
+        tested = [match[0] for path in test if (match := _NUMBERED_GROUP.search(path))]
+        if not test or tested:
+            seen = describe_group(found[0][1], groups, tested, "image", f"names with '{found[0][0]}' and alike")
+            yield from [f"warning: {seen}"] if seen else []
 
 
 def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:

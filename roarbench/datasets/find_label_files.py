@@ -148,14 +148,12 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
 
 def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:
     """Describe a table that may give labels, but names none of the images; an empty string for other tables."""
-    if seen := _describe_labels_of_folders(table, folders):
-        return seen
     names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
     is_long = pattern.lower().endswith(CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
     if is_class_list or not (names_files or is_long or table.find_column(LABEL_NAMES)):
-        return ""
+        return _describe_labels_of_folders(table, folders)
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
     if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:

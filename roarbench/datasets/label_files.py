@@ -259,7 +259,8 @@ def find_one_hot_columns(table: LabelTable) -> tuple[str, ...]:
     places = [
         place
         for place, name in enumerate(table.columns)
-        if name and {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", ""}
+        if name and simplify_column_name(name) not in SPLIT_NAMES
+        if {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", ""}
     ]
     single = sum(sum(row[place] in ("1", "1.0") for place in places) == 1 for row in table.rows)
     is_one_hot = len(places) > 1 and single >= _MOST * len(table.rows)

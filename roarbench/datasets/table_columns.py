@@ -246,16 +246,17 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
     `train` and `test` hold the person or thing of each item of a split; without `test`, `train` holds all items, of
     which some are drawn for testing. `source` are words for another source than the column `name`.
     """
-    values, source = {*train} - {""}, source or f"column '{name}' has"
+    values, subject = {*train} - {""}, source or f"column '{name}'"
     if shared := values & {*test}:
-        seen = f"column '{name}': {len(shared):,} of the {len({*test}):,} values of test {noun}s"
+        seen = f"{subject}: {len(shared):,} of the {len({*test}):,} values of test {noun}s"
         seen += f", such as '{min(shared)}', are values of training {noun}s, too"
         return f"{seen}; keep all {noun}s of one {name} in one split"
     if test or not 1 < len(values) < len(train):
         return ""
-    seen = f"{source} {len(values):,} values in {len(train):,} {noun}s, which are drawn for testing one by one"
+    seen = f"{subject} {'have' if source else 'has'} {len(values):,} values in {len(train):,} {noun}s"
     remedy = "keep one row of each" if noun == "row" else "name splits, train and test, that keep them together"
-    return f"{seen}, so both splits have {noun}s of one {name}; {remedy}, or expect too high accuracies"
+    drawn = f"which are drawn for testing one by one, so both splits have {noun}s of one {name}"
+    return f"{seen}, {drawn}; {remedy}, or expect too high accuracies"
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:

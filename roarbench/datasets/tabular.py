@@ -156,7 +156,7 @@ def _refuse_marks(name: str, marks: str, seen: str, path: Path) -> NoReturn:
 def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     """Return options with a file's separator; that of a CSV file, `,`, `;` or tab, shows in the first two lines."""
     if path.name.lower().endswith(".tsv"):
-        return pa.csv.ParseOptions(delimiter="\t")
+        return pa.csv.ParseOptions(delimiter="\t", newlines_in_values=True)
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
     if not lines:
@@ -173,7 +173,7 @@ def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     if len(possible) != 1:
         seen = "several of ',', ';' and tab are possible" if possible else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return pa.csv.ParseOptions(delimiter=possible[0])
+    return pa.csv.ParseOptions(delimiter=possible[0], newlines_in_values=True)
 
 
 def list_index_columns(table: pa.Table) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets.class_report import describe_class_lists, describe_names, describe_series
+from roarbench.datasets.class_report import describe_class_lists, describe_named_groups, describe_names, describe_series
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import RawSplit
@@ -44,6 +44,27 @@ def name_images(pattern, count=20):
 def test_names_that_give_splits_or_groups_are_named(pattern, words):
     said = "\n".join(describe_names(name_images(pattern)))
     assert words in said and bool(words) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "words"),
+    [
+        (
+            range(20),
+            range(20),
+            "names with 'patient0' and alike: 10 of the 10 values of test images, such as 'patient0', are",
+        ),
+        (range(20), range(20, 40), ""),
+    ],
+)
+def test_patients_in_both_given_splits_are_named(train, test, words):
+    """Their numbers stand behind that of the image; numbers that occur once each are those of images."""
+    paths = [
+        [f"{split}/cat/{n}_patient{n // 2}.png" for n in numbers]
+        for split, numbers in (("train", train), ("test", test))
+    ]
+    assert words in "".join(describe_named_groups(*paths)) and bool(words) == bool([*describe_named_groups(*paths)])
+    assert not [*describe_named_groups(*([f"{split}/cat/case_{n}.png" for n in train] for split in ("train", "test")))]
 
 
 @pytest.mark.parametrize("ending", ["_flipped", " (1)", "-rot-90", "_aug_2", ".copy", " - Copy"])

@@ -164,6 +164,8 @@ def test_one_hot_columns_name_the_class_if_nearly_every_row_has_a_single_1(tmp_p
     rows = "".join(f"{number},{number % 2},{1 - number % 2}\n" for number in range(10))
     found = read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths)
     assert found.labels == {path: ("cat", "dog")[number % 2] for number, path in enumerate(paths)}
+    rows = "".join(f"{number},{number % 2},{1 - number % 2},{number % 3 % 2}\n" for number in range(10))
+    assert read_labels(tmp_path, f"id,dog,cat,is_train\n{rows}", paths=paths).labels == found.labels
     rows = "".join(f"{number},1,{number % 2}\n" for number in range(10))
     with pytest.raises(DataError, match="none is clearly that of the labels"):
         read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths)
