@@ -12,8 +12,7 @@ from leaderboard.figures import draw_curve_panels_as_webp, make_cost_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from roarbench.analysis.row_comparison import compare_rows, describe_verdict
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import compare_rows, describe_verdict, judge_suite
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from roarbench.analysis.incomplete_results import keep_most_shared_levels
 from roarbench.analysis.load_results import load_from_open_store, open_store_for_reading
-from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import compare_rows, describe_subtraction, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.gain_tables import Difference, TwoDifferences
 from roarbench.common.errors import CallerError

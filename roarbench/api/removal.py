@@ -17,7 +17,7 @@ from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
-from roarbench.compute.degrade import apply_non_mean_fill, degrade, replace_features
+from roarbench.compute.degraded_images import apply_non_mean_fill, degrade, replace_features
 from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
 from roarbench.plan.suite import find_recorded_fill_name, refuse_impossible_for_table
 

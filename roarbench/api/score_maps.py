@@ -26,7 +26,7 @@ from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
 from roarbench.common.text import describe_error, format_count
-from roarbench.compute.degrade import degrade
+from roarbench.compute.degraded_images import degrade
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.prediction import choose_scoring_batch_size

@@ -28,7 +28,7 @@ def suites(
     if suite:
         from roarbench.api.suites import load_suite
         from roarbench.datasets.class_report import describe_images
-        from roarbench.datasets.user_images import list_user_images
+        from roarbench.datasets.undecoded_splits import list_user_images
 
         loaded = load_suite(suite, STORE)
         spec = loaded.runnable_plan if suite.endswith(".toml") else loaded.plan

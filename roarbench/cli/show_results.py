@@ -93,7 +93,7 @@ def _make_difference_record(names: tuple[str, str], difference: "Difference") ->
 
 def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
     from roarbench.analysis.incomplete_results import write_unfinished_line
-    from roarbench.analysis.row_comparison import describe_verdict
+    from roarbench.analysis.suite_judges import describe_verdict
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)

@@ -33,7 +33,7 @@ Unsigned = NDArray[np.unsignedinteger[Any]]  # unsigned integers of the smallest
 def compute_removal_magnitudes_in_numpy(
     pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit
 ) -> list[NDArray[np.uint8]]:
-    """Compute the result of `degrade.compute_removal_magnitudes` for the mean fill, without torch."""
+    """Compute the result of `degraded_images.compute_removal_magnitudes` for the mean fill, without torch."""
     # this import takes a quarter of a second, and leaderboard pages without pictures do not need it
     from scipy.ndimage import gaussian_filter1d
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate, pad
 
 from roarbench.common.device_settings import can_use_bf16, count_available_gpu_bytes, send_to_device
-from roarbench.compute.degrade import take_rows
-from roarbench.compute.degraded_images import MEMORY_SHARE, FixedInputs, Inputs, Streamed
+from roarbench.compute.degraded_images import MEMORY_SHARE, FixedInputs, Inputs, Streamed, take_rows
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation, Recipe, compute_image_side
 from roarbench.datasets import planted_images

@@ -24,7 +24,7 @@ from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH
 from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
 from roarbench.datasets.table_columns import GROUP_WORDS, describe_alike_classes, describe_group, describe_measurements
-from roarbench.datasets.user_images import UserImages, sample_images
+from roarbench.datasets.undecoded_splits import UserImages, sample_images
 
 _MAX_LISTED, _FIRST, _LAST = 24, 12, 6  # of more classes than 24, the first 12 and the last 6 are listed
 _NAME_WIDTH = 44  # cells of a terminal

@@ -19,7 +19,7 @@ from roarbench.common.files import convert_write_errors, is_picture_of, write_at
 from roarbench.common.text import fit_on_one_line
 from roarbench.datasets.class_report import count_by_class
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.user_images import UserImages, sample_images
+from roarbench.datasets.undecoded_splits import UserImages, sample_images
 
 _MARK = "roarbench new-suite"  # `Software` in the sheets' metadata; files without it are never overwritten
 _MOST_CLASSES, _FIRST, _LAST = 48, 24, 8  # of more classes, the first, the last and some between are drawn

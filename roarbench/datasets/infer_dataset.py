@@ -40,13 +40,14 @@ from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
+    UserImages,
     add_class_and_image_counts,
     add_counts_of_table,
+    list_user_images,
     open_undecoded_splits,
     read_stored_images,
 )
 from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
-from roarbench.datasets.user_images import UserImages, list_user_images
 from roarbench.datasets.value_scale import choose_value_scale
 
 _MAX_INSPECTED = 64  # images that are inspected for size and colour

@@ -18,8 +18,7 @@ from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes, hash_bytes
-from roarbench.datasets.undecoded_splits import Groups
-from roarbench.datasets.user_images import UserImages
+from roarbench.datasets.undecoded_splits import Groups, UserImages
 
 MAX_COMPARED = 100_000  # files of equal size that are read; of more, those of randomly chosen sizes
 _FILES_PER_CALL = 64  # files that a thread reads at a time

@@ -13,8 +13,12 @@ from torch.nn import functional as F
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import RunError
-from roarbench.estimators.network_copies import trace_and_fold_batchnorm
-from roarbench.estimators.plain_layers import copy_with_plain_layers, is_plain, separate_shared_weights
+from roarbench.estimators.network_copies import (
+    copy_with_plain_layers,
+    is_plain,
+    separate_shared_weights,
+    trace_and_fold_batchnorm,
+)
 
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 _PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)

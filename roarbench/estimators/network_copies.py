@@ -1,4 +1,9 @@
-"""Copies of networks: with batch norms folded, split after the affine stem, in bfloat16, or for threads.
+"""Copies of networks: with plain layers, batch norms folded, split after the affine stem, in bfloat16, or for threads.
+
+Plain layers replace those whose weights are recomputed in every pass. Rules of layer-wise relevance propagation and
+folded batch norms set `weight`, and the new value must last. Hooks (`torch.nn.utils.prune`, the old `weight_norm` and
+`spectral_norm`), parametrizations, adapters such as LoRA and layers that compute weights in `forward` would overwrite
+it.
 
 The stem, which is the first convolution with its batch norm folded in, is affine, so it maps a straight path of images
 to a straight path of outputs. Gradients at the points of the output path can therefore be summed before they are passed
@@ -8,16 +13,197 @@ forward and a backward pass for every point.
 
 import copy
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Node, symbolic_trace
+from torch.fx import GraphModule, Interpreter, Node, symbolic_trace
+from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.overrides import TorchFunctionMode
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.enums import Precision
-from roarbench.estimators.plain_layers import copy_with_plain_layers, is_plain, replace_calls_with_constant_weights
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
+_CONVOLUTION_CALLS, _LINEAR_CALLS = (F.conv2d, torch.conv2d), (F.linear, torch._C._nn.linear)
+_CONVOLUTION_DEFAULTS = {"bias": None, "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+_PROBES, _PROBE_SIDE, _PROBE_SPREAD = 4, 8, 3.0  # number, side and standard deviation of test inputs of a layer
+_TOLERANCE = 1e-4  # allowed difference of a layer's outputs, as a share of the largest output; rounding is below 1e-5
+
+
+class _CopyWithoutGraphs(TorchFunctionMode):
+    """A mode in which `deepcopy` copies computed tensors, such as a pruned weight after a pass, without their graph."""
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        if call is Tensor.__deepcopy__ and not arguments[0].is_leaf:
+            tensor, memo = arguments
+            return memo.setdefault(id(tensor), tensor.detach().clone())
+        return call(*arguments, **(options or {}))
+
+
+def copy_with_plain_layers(model: nn.Module) -> nn.Module:
+    """Copy a network in eval mode; layers that recompute their weights become plain layers where outputs are equal.
+
+    A layer stays as it is if no plain layer of equal output is found. The network itself is not changed.
+    """
+    with _CopyWithoutGraphs():
+        copied = copy.deepcopy(model)
+    with torch.no_grad(), torch.inference_mode(False):
+        plain: dict[int, nn.Module | None] = {}  # by the id of the layer, which may have several names
+        replaced: list[str] = []
+        for name, module in list(copied.named_modules(remove_duplicate=False)):
+            if name.startswith(tuple(f"{done}." for done in replaced)):
+                continue  # part of an adapter
+            if id(module) not in plain:
+                plain[id(module)] = _make_plain(module)
+            if (layer := plain[id(module)]) is not None and not name:
+                return layer
+            if layer is not None:
+                copied.set_submodule(name, layer)
+                replaced.append(name)
+    return copied
+
+
+def is_plain(layer: nn.Module) -> bool:
+    """Return whether a convolution, linear layer or batch norm uses its own weights as they are, without hooks."""
+    weights = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+    dense = all(type(tensor) in (Tensor, nn.Parameter) for tensor in weights)
+    return type(layer) in _LAYERS and dense and not any(getattr(layer, name) for name in _HOOKS)
+
+
+def _make_plain(layer: nn.Module) -> nn.Module | None:
+    """Return a plain layer with the outputs of this layer; None if it is plain already, or if there is none."""
+    base = layer
+    if is_adapter := callable(getattr(layer, "merge", None)) and callable(getattr(layer, "get_base_layer", None)):
+        base = cast(Any, layer).get_base_layer()
+    if not isinstance(base, _LAYERS) or (base is layer and is_plain(layer)):
+        return None
+    with suppress(Exception):  # the user's code may raise anything; the layer then stays as it is
+        probe = _draw_probe(base)
+        expected = layer(probe)  # also runs hooks, so the attribute `weight` is up to date
+        if is_adapter:  # PEFT's layers
+            cast(Any, layer).merge()
+        plain = _copy_values(base)
+        if (plain(probe) - expected).abs().max() <= _TOLERANCE * expected.abs().max():
+            return plain
+    return None
+
+
+def _draw_probe(layer: Any) -> Tensor:
+    generator, shape = torch.Generator().manual_seed(0), tuple[int, ...]()
+    if isinstance(layer, nn.Linear):
+        shape = (_PROBES * _PROBE_SIDE**2, layer.in_features)
+    elif isinstance(layer, nn.BatchNorm2d):
+        shape = (_PROBES, layer.num_features, _PROBE_SIDE, _PROBE_SIDE)
+    else:
+        reach = max(d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True))
+        shape = (_PROBES, layer.in_channels, reach + _PROBE_SIDE, reach + _PROBE_SIDE)
+    return _PROBE_SPREAD * torch.randn(shape, generator=generator).to(_read_values(layer, "weight"))
+
+
+def _read_values(layer: nn.Module, name: str) -> Tensor:
+    """Return a copy of a weight, without the graph of its computation, and not quantised."""
+    tensor: Tensor = getattr(layer, name).detach()
+    return tensor.clone() if type(tensor) is Tensor else tensor.dequantize().clone()
+
+
+def _copy_values(layer: Any) -> nn.Module:
+    """Make a plain layer with the present weights of a layer, whose class may be derived."""
+    plain: Any
+    if isinstance(layer, nn.BatchNorm2d):
+        plain = nn.BatchNorm2d(layer.num_features, layer.eps, affine=layer.affine, device="meta")
+        plain.running_mean, plain.running_var = _read_values(layer, "running_mean"), _read_values(layer, "running_var")
+        plain.num_batches_tracked = None
+    elif isinstance(layer, nn.Linear):
+        plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+    else:
+        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        plain = nn.Conv2d(*sizes, layer.groups, layer.bias is not None, layer.padding_mode, device="meta")
+    for name in ("weight", "bias"):
+        if getattr(layer, name) is not None:
+            setattr(plain, name, nn.Parameter(_read_values(layer, name)))
+    return cast(nn.Module, plain.eval())
+
+
+def replace_calls_with_constant_weights(traced: GraphModule) -> None:
+    """Replace calls of `F.conv2d` and `F.linear` with weights that do not depend on the images by layers, in place."""
+    constants = _Constants(traced)
+    for node in list(traced.graph.nodes):
+        plain = _make_layer_of_call(node, constants) if node.op == "call_function" else None
+        if plain is not None:
+            name = f"plain_{node.name}"
+            traced.add_submodule(name, plain.eval())
+            node.op, node.target, node.args, node.kwargs = "call_module", name, (_get_argument(node, 0, "input"),), {}
+            traced.graph.eliminate_dead_code()
+
+
+def _get_argument(node: Node, position: int, name: str) -> Any:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name)
+
+
+def _make_layer_of_call(node: Node, constants: "_Constants") -> nn.Module | None:
+    if node.target not in (*_CONVOLUTION_CALLS, *_LINEAR_CALLS):
+        return None
+    weight, bias = (_get_argument(node, position, name) for position, name in ((1, "weight"), (2, "bias")))
+    if not all(constants.are_known(value) for value in (weight, bias)):
+        return None
+    weight, bias = constants.compute(weight), constants.compute(bias)
+    layer: nn.Module
+    if node.target in _LINEAR_CALLS:
+        layer = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
+    else:
+        names = list(_CONVOLUTION_DEFAULTS)
+        given = dict(zip(names, node.args[2:], strict=False)) | {n: node.kwargs[n] for n in names if n in node.kwargs}
+        settings: Any = _CONVOLUTION_DEFAULTS | given
+        stride, padding, dilation, groups = (settings[name] for name in names[1:])
+        channels, size = (weight.shape[1] * groups, weight.shape[0]), tuple(weight.shape[2:])
+        layer = nn.Conv2d(*channels, size, stride, padding, dilation, groups, bias is not None, device="meta")
+    layer.weight = nn.Parameter(weight.detach().clone())
+    layer.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    return layer
+
+
+class _Constants:
+    """Values of a traced network's nodes that do not depend on the images."""
+
+    def __init__(self, traced: GraphModule) -> None:
+        self._interpreter = Interpreter(traced)
+        self._interpreter.env = {}
+        self._known = set[Node]()
+        for node in traced.graph.nodes:
+            if node.op not in ("placeholder", "output") and self._known.issuperset(node.all_input_nodes):
+                self._known.add(node)
+
+    def are_known(self, value: Any) -> bool:
+        """Return whether an argument is a number or a node that does not depend on the images."""
+        return not isinstance(value, Node) or value in self._known
+
+    @torch.no_grad()
+    def compute(self, value: Any) -> Any:
+        """Return the value of an argument."""
+        if not isinstance(value, Node):
+            return value
+        for node in value.all_input_nodes:
+            self.compute(node)
+        env = self._interpreter.env
+        if value not in env:
+            env[value] = self._interpreter.run_node(value)
+        return env[value]
+
+
+def separate_shared_weights(model: nn.Module) -> None:
+    """Give each module its own copy of weights that several modules share, in place, and remove the modules' hooks."""
+    seen = set[int]()
+    for module in model.modules():
+        for name in _HOOKS:
+            getattr(module, name).clear()
+        for name, weight in list(module.named_parameters(recurse=False)):
+            if id(weight) in seen:
+                setattr(module, name, nn.Parameter(weight.detach().clone()))
+            seen.add(id(weight))
 
 
 class Bf16Network(nn.Module):

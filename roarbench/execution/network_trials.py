@@ -34,7 +34,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.repeated_images import describe_similar_images
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
-from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.undecoded_splits import list_user_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Estimator

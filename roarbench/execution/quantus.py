@@ -19,8 +19,8 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_duration
 from roarbench.execution import ranking_jobs
-from roarbench.execution.artifacts import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
+from roarbench.execution.job_graph import verify_images_and_rankings
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.execution.training_and_scoring import train_or_read_reference
 from roarbench.store.annotations_and_scores import Score, ScoreSpec, read_scores, store_scores

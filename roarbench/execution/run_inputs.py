@@ -22,12 +22,6 @@ from roarbench.common.device_settings import choose_device, count_available_gpu_
 from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors
-from roarbench.compute.degrade import (
-    apply_non_mean_fill,
-    compute_removal_magnitudes,
-    replace_features,
-    unpack_removal_masks,
-)
 from roarbench.compute.degraded_images import (
     MEMORY_SHARE,
     DegradedImages,
@@ -38,6 +32,10 @@ from roarbench.compute.degraded_images import (
     RemovalMasks,
     StreamedChangingImages,
     StreamedImages,
+    apply_non_mean_fill,
+    compute_removal_magnitudes,
+    replace_features,
+    unpack_removal_masks,
 )
 from roarbench.compute.masks import (
     FEW_FEATURES,

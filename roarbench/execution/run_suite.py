@@ -26,10 +26,16 @@ from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.repeated_images import describe_similar_images
 from roarbench.datasets.undecoded_splits import describe_class_order, list_stored_images
-from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums, verify_images_and_rankings
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import JobGraph, build_job_graph, count_work_of_step
+from roarbench.execution.job_graph import (
+    JobGraph,
+    build_job_graph,
+    count_work_of_step,
+    list_needed_artifacts,
+    read_recorded_checksums,
+    verify_images_and_rankings,
+)
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay

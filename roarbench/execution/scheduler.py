@@ -11,9 +11,8 @@ from typing import NamedTuple, Self
 
 from roarbench.common.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.common.job_interface import Engine, JobOutcome
-from roarbench.execution.artifacts import list_output_artifacts
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, name_seal_step
+from roarbench.execution.job_graph import Step, list_output_artifacts, name_seal_step
 from roarbench.store.annotations_and_scores import make_plan_annotations
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, Owner

@@ -13,7 +13,7 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH, DatasetRecord
 from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.undecoded_splits import list_user_images
 from roarbench.datasets.value_scale import format_window
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipes import find_recipe

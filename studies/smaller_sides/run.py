@@ -19,8 +19,7 @@ from torch import Tensor
 
 from roarbench.common.enums import Split, Unit
 from roarbench.compute import training_batches
-from roarbench.compute.degrade import degrade
-from roarbench.compute.degraded_images import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages, degrade
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import count_removed, draw_tie_order, rank

@@ -10,8 +10,7 @@ import pytest
 
 from roarbench.analysis import correctness_of_suite
 from roarbench.analysis.correctness_of_suite import collect_correctness
-from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_judges import MASKS, grade_shares_of_gain, judge_suite
+from roarbench.analysis.suite_judges import MASKS, compare_rows, grade_shares_of_gain, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.compute.degrade import apply_non_mean_fill
+from roarbench.compute.degraded_images import apply_non_mean_fill
 from roarbench.compute.fills import FILLS, compute_interpolated_fill
 from tests.helpers.trainings import seeded
 

@@ -11,7 +11,6 @@ import torch
 
 from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.compute import degraded_images
-from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
     DegradedImages,
     ImagesWithExchangedMasks,
@@ -21,6 +20,8 @@ from roarbench.compute.degraded_images import (
     StreamedChangingImages,
     StreamedImages,
     _find_memory_map,
+    degrade,
+    unpack_removal_masks,
 )
 from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file

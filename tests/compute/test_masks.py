@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
-from roarbench.compute.degrade import compute_removal_magnitudes
+from roarbench.compute.degraded_images import compute_removal_magnitudes
 from roarbench.compute.masks import (
     assign_strata,
     compute_differing_mask_share,

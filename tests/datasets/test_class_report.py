@@ -14,8 +14,7 @@ from roarbench.datasets import class_report, repeated_images
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
 from roarbench.datasets.class_report import find_part_names, has_few_values, list_class_counts
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.undecoded_splits import add_class_and_image_counts
-from roarbench.datasets.user_images import list_user_images, sample_images
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, list_user_images, sample_images
 from tests.helpers.image_files import png
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 from roarbench.common.errors import CallerError
 from roarbench.datasets import contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.undecoded_splits import list_user_images
 from roarbench.plan.suite_template import write_new_suite_file
 from tests.helpers.image_files import png, write_pictures
 

@@ -8,7 +8,7 @@ import torch
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
-from roarbench.compute.degrade import apply_non_mean_fill, unpack_removal_masks
+from roarbench.compute.degraded_images import apply_non_mean_fill, unpack_removal_masks
 from roarbench.compute.fills import FILLS
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution import run_inputs as inputs

@@ -11,8 +11,7 @@ from roarbench.analysis.result_checks import explain_inconsistency
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import ranking_jobs, scheduler
-from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums
-from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.job_graph import build_job_graph, list_needed_artifacts, read_recorded_checksums
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.artifact_checksums import Checksums

@@ -15,8 +15,7 @@ from leaderboard.page.board import _add_download_files, write_caption
 from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
-from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
+from roarbench.analysis.suite_judges import SuiteJudges, compare_rows, describe_subtraction, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN

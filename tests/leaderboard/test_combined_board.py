@@ -16,8 +16,7 @@ from leaderboard.page import estimator
 from leaderboard.page.estimator import list_passes
 from leaderboard.render import list_addresses, render_live_page, render_page
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import compare_rows, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN

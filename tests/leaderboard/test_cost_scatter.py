@@ -8,7 +8,7 @@ from leaderboard.build_board_contents import make_board_contents, make_combined_
 from leaderboard.figures import _PLOT_HEIGHT, Dot, Scatter, _place_labels, make_cost_scatter
 from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
-from roarbench.analysis.row_comparison import describe_verdict
+from roarbench.analysis.suite_judges import describe_verdict
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block

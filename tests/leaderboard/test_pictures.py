@@ -20,7 +20,7 @@ from leaderboard.pictures import (
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Split, Unit
-from roarbench.compute.degrade import compute_removal_magnitudes
+from roarbench.compute.degraded_images import compute_removal_magnitudes
 from roarbench.compute.masks import compute_removal_magnitudes_in_numpy
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images

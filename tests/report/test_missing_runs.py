@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from roarbench.analysis.incomplete_results import RunCounts
-from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import compare_rows, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
