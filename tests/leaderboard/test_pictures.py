@@ -1,6 +1,8 @@
 """Pictures of a few test images: choice of the images, masks, maps and counts of correct predictions."""
 
 import io
+import re
+from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from leaderboard.links import Site, make_address
 from leaderboard.pictures import (
     CorrectCountsPerImage,
     PictureMaker,
@@ -18,6 +21,8 @@ from leaderboard.pictures import (
     read_pictures,
     save_pictures,
 )
+from leaderboard.render import list_addresses, render_page
+from leaderboard.suite_view import SuiteView
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Split, Unit
 from roarbench.compute.degraded_images import compute_removal_magnitudes
@@ -88,6 +93,19 @@ def test_picture_masks_equal_masks_of_runs_and_saved_pictures_load(ranked, tmp_p
     save_pictures(made, find_pictures_file(found, tmp_path))
     again = read_pictures(found, tmp_path)
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
+
+
+@pytest.mark.parametrize("page", ["images", "estimator"])
+@pytest.mark.parametrize("live", [False, True])
+def test_pages_without_scripts_show_photographs_and_sheet_of_row(ranked, live, page):
+    view = SuiteView(make_results(MATCHED, ranked.images.fingerprint), ranked.images.folder.parents[1])
+    views = {view.slug: view}
+    site, images = Site(views, list_addresses(views), live), view.pictures
+    html = render_page(site, make_address(page, view.slug if page == "images" else "", estimator="grad")).html
+    for name, row in (("photos", ""), ("a", "grad")):
+        (address,) = re.findall(rf"--{name}:url\('([^;]*)'\)", html.replace("data:image/webp;", ""))
+        shown = b64decode(address.removeprefix("base64,")) if live else site.files[address]()
+        assert shown == images.sheet(row), name
 
 
 @pytest.mark.parametrize("unit", Unit)
