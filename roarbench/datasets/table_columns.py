@@ -37,7 +37,7 @@ GROUP_WORDS = (
     "patient|subject|person|participant|volunteer|donor|speaker|writer|user|customer|household|animal|specimen|lesion"
     "|video|recording|session|slide|case|group|sequence|seq|burst|clip|study|scan|camera|location"
 )
-GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|uid|nr|no|name|number))?", re.I)
+GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|uid|nr|no|name|number))?|id", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
@@ -231,7 +231,7 @@ def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
 
 def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
     """Yield a line for each column of people or things that have several rows, which may be in both splits."""
-    names = (*columns.features, *columns.texts, *columns.row_labels, *columns.gaps)
+    names = (*columns.features, *columns.texts, *columns.row_labels, *columns.row_numbers, *columns.gaps)
     for name in filter(GROUP_NAME.fullmatch, names):
         values = pc.cast(table[name], pa.string()).fill_null("").to_pylist()
         if seen := describe_group(name, values, (), "row"):
@@ -247,6 +247,8 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
     which some are drawn for testing. `source` are words for another source than the column `name`.
     """
     values, subject = {*train} - {""}, source or f"column '{name}'"
+    if name.lower() == "id" and len(values) == len(train):  # numbers of rows, which may begin at 0 in each split
+        return ""
     if shared := values & {*test}:
         seen = f"{subject}: {len(shared):,} of the {len({*test}):,} values of test {noun}s"
         seen += f", such as '{min(shared)}', are values of training {noun}s, too"

@@ -12,7 +12,7 @@ import pytest
 
 from roarbench.common.errors import DataError
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.table_columns import sort_columns
+from roarbench.datasets.table_columns import describe_group, sort_columns
 from roarbench.datasets.tabular import read_features_and_labels, read_table
 from tests.helpers.image_files import png
 
@@ -483,6 +483,20 @@ def test_patients_of_several_rows_are_named(tmp_path, value, feature):
     said = infer(path)[1]
     assert "column 'Patient ID' has 15 values in 60 rows, which are drawn for testing one by one" in said
     assert ("column 'Patient ID' is a feature;" in said) is feature
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_ids_of_several_rows_are_those_of_things(tmp_path, count):
+    """In 20 of 900 tables of R's packages, `id` numbered patients, families or firms with several rows."""
+    path = write_rows(tmp_path / "rows.csv", "id,a,b,label", lambda n: f"{n // count},{n / 7},{n % 13},{n % 2}")
+    assert ("column 'id' has 15 values in 60 rows, which are drawn for testing" in infer(path)[1]) == (count > 1)
+    assert not describe_group("id", ["0", "1", "2"], ["0", "1"], "image"), "numbers of rows begin at 0 in each split"
+
+
+@pytest.mark.parametrize("name", [".28", "[0]", "a.b"])
+def test_names_of_columns_are_no_paths(tmp_path, name):
+    path = write_rows(tmp_path / "rows.csv", f"{name},b,label", lambda n: f"{n},{n % 13},{n % 2}")
+    assert infer(path)[0].channels == 2
 
 
 @pytest.mark.parametrize("index", [["patient"], []])
