@@ -24,12 +24,12 @@ from roarbench.datasets.find_label_files import (
     search_label_files,
 )
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
+from roarbench.datasets.image_folders import describe_unread_archives
 from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
 from roarbench.datasets.table_columns import GROUP_NAME, describe_group
 from roarbench.datasets.tabular import parse_numbers
-from roarbench.datasets.unsupported_files import describe_unread_archives
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder

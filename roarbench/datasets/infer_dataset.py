@@ -27,7 +27,13 @@ from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
-from roarbench.datasets.image_folders import describe_left_out, find_split_pairs, is_train_name
+from roarbench.datasets.image_folders import (
+    describe_left_out,
+    find_split_pairs,
+    is_train_name,
+    refuse_folder_without_images,
+    refuse_unsupported_file,
+)
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_columns import (
     describe_missing_content,
@@ -47,7 +53,6 @@ from roarbench.datasets.undecoded_splits import (
     open_undecoded_splits,
     read_stored_images,
 )
-from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
 from roarbench.datasets.value_scale import choose_value_scale
 
 _MAX_INSPECTED = 64  # images that are inspected for size and colour

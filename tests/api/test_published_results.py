@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import roarbench
-from roarbench.analysis.published_suites import collect_published_results
 from roarbench.api import all_results, published_results
+from roarbench.api.all_results import collect_published_results
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import StoreError
 from roarbench.store import published_rows
