@@ -71,6 +71,8 @@ BESIDE = {  # by row, its verdicts on two controls, with p and difference
     "≈ one": (False, "one", {"one": (SAME, 0.3, -1.0), "two": (SAME, 0.8, 1.0)}),
     "< one": (False, "one", {"one": (WORSE, 0.001, -6.0), "two": (BETTER, 0.001, 2.0)}),
     "< two": (False, "two", {"one": (SAME, 0.4, -7.0), "two": (WORSE, 0.001, -2.0)}),  # worse than one is said first
+    "≈ three": (False, "three", {"one": (SAME, 0.3, 0.5), "three": (SAME, 0.95, 2.0)}),  # p counts, not the difference
+    "< three": (False, "three", {"one": (WORSE, 0.001, -2.0), "three": (WORSE, 0.001, -5.0)}),
 }
 
 
