@@ -73,6 +73,16 @@ def test_linear_fill_adds_noise_of_one_percent_of_pixel_range():
     assert 2.4 < off.std().item() < 2.7
 
 
+@pytest.mark.parametrize("shade", [0, 255])
+def test_linear_fill_of_black_and_white_ends_at_pixel_range(shade):
+    flat = torch.full((1, 1, 64, 64), shade, dtype=torch.uint8)
+    gone = torch.zeros_like(flat, dtype=torch.bool)
+    gone[:, :, 1:-1, 1:-1] = True
+    found = apply_non_mean_fill(flat, gone, "linear", torch.zeros(1), torch.tensor([0])).int()
+    assert (found - shade).abs().max() < 20, "a value beyond the range would begin anew at the other end"
+    assert (found == shade).float().mean() > 0.5
+
+
 def test_linear_and_neighbours_fills_match_hand_computed_values():
     # in the middle (4 * 12 / 6 + 4 * 24 / 12) / 1, at a corner (10 / 6 + 10 / 6 + 40 / 12) / (5 / 12)
     middle = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
