@@ -24,6 +24,7 @@ from roarbench.compute.external_networks import (
     wrap_to_return_logits,
 )
 from roarbench.compute.network_checks import (
+    CHECKED_IMAGES,
     check_network_outputs,
     describe_changed_gradient,
     list_single_logit_warnings,
@@ -32,7 +33,6 @@ from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is_near_chance
 from roarbench.submissions.network_changes import NetworkState
 
-_FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
 _FEWEST_IMAGES = 20  # with fewer, no warning says that a network is at chance or predicts a single class
 
@@ -74,8 +74,10 @@ def check_network(network: nn.Module, few: Tensor, pixels: Tensor | None, name: 
 
 
 def take_few_images(model: nn.Module, pixels: Tensor) -> Tensor:
-    """Return two to four images for the checks of a network, on its device and in its dtype."""
-    return move_to_model(model, pixels[:_FEW] if len(pixels) > 1 else pixels.repeat(2, 1, 1, 1))
+    """Return two or more images for the checks of a network, from all parts, on its device and in its dtype."""
+    count = min(CHECKED_IMAGES, len(pixels))
+    few = pixels[torch.arange(count) * len(pixels) // count] if count > 1 else pixels.repeat(2, 1, 1, 1)
+    return move_to_model(model, few)
 
 
 def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:

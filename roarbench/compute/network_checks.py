@@ -3,7 +3,8 @@
 import pickle
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -20,12 +21,15 @@ from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 
+# images for the check of a network: a prime, so that networks that divide a batch into equal parts have a rest
+CHECKED_IMAGES = 13
 _NETWORK = "the network"
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
 # of the differences of logits with which a gradient is compared
 _STEP = 1e-4  # the length of the step, on the scale of the images
 _AGREEMENT = 0.005  # of the differences in both senses; if they disagree, a kink is between, and they say nothing
 _MOST_ERROR = 0.03
+_FAR_MORE = 100  # times rounding: outputs that differ by less between images may have one sum by chance
 _ROUNDING = 1e4 * torch.finfo(torch.float64).eps  # of the largest output; smaller differences may be rounding alone
 
 
@@ -59,8 +63,21 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
+    if _changes_with_gradients(model, images[:2]):
+        seen = f"{name} gives other logits while torch records gradients, so maps would explain another function"
+        raise CallerError(f"{seen}; remove branches on torch.is_grad_enabled() or requires_grad")
     drawn = f"{name} draws random numbers in eval mode; if they change any logits, the results are wrong: remove them"
     return [*_list_warnings(logits, name), *[drawn] * draws]
+
+
+def _changes_with_gradients(model: nn.Module, images: Tensor) -> bool:
+    plain = extract_logits(model(images.clone()))
+    try:
+        with torch.enable_grad():
+            recorded = extract_logits(model(images.clone().requires_grad_()))
+    except Exception:  # the user's network may raise anything; gradients then fail with a message of their own
+        return False
+    return not are_logits_equal(plain, recorded.detach())
 
 
 def _read_generator_states(model: nn.Module) -> list[Any]:
@@ -172,9 +189,17 @@ def _measure_scale(logits: Tensor) -> Tensor:
 def _list_warnings(logits: Tensor, name: str) -> list[str]:
     exact = logits.double()
     rounding = max(1e-5, torch.finfo(logits.dtype).eps)
-    if bool((exact >= 0).all()) and bool(((exact.sum(1) - 1).abs() <= rounding).all()):
+
+    is_varied = bool((exact - exact[:1]).abs().max() > _FAR_MORE * rounding * exact.abs().max())
+
+    def are_normalised(totals: Tensor, usual: float) -> bool:
+        """Return whether all totals, (n,), have the usual value or, of varied outputs, one value, as percentages do."""
+        expected = totals[:1] if is_varied else torch.full_like(totals, usual)
+        return bool(((totals - expected).abs() <= rounding * expected.abs().clamp(min=1)).all())
+
+    if bool((exact >= 0).all()) and are_normalised(exact.sum(1), 1):
         seen, last_layer = "probabilities", "softmax"
-    elif bool((exact.logsumexp(1).abs() <= rounding).all()):
+    elif are_normalised(exact.logsumexp(1), 0):
         seen, last_layer = "logarithms of probabilities", "log_softmax"
     elif _look_like_sigmoid_outputs(exact):
         seen, last_layer = "numbers from 0 to 1", "sigmoid"
@@ -231,14 +256,14 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about its own copies of scripts and exported programs
-            copied = deepcopy(model).double().requires_grad_(False)
+            network = _copy_to_float64(model)
         inputs = image.clone().requires_grad_()
         with torch.enable_grad(), _StayInFloat64():
-            logits = extract_logits(copied(inputs))
+            logits = extract_logits(network(inputs))
             target = int(logits.argmax())
             (gradient,) = torch.autograd.grad(logits[0, target], inputs)
         with torch.no_grad(), _StayInFloat64():
-            before, after = (extract_logits(copied(image + move))[0, target] for move in (-step, step))
+            before, after = (extract_logits(network(image + move))[0, target] for move in (-step, step))
     except Exception:  # the network's code may refuse a copy, float64 or gradients, in any way; other checks report it
         return ""
     middle = logits.detach()[0, target]
@@ -256,6 +281,17 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
         cause = f"backward hooks of '{hooked[0]}'"
     seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"
     return f"{seen}; remove this, unless maps are meant to explain with the changed gradient"
+
+
+def _copy_to_float64(model: nn.Module) -> Callable[[Tensor], Any]:
+    """Return a function that runs a network with copies of its weights in float64."""
+    with suppress(Exception):  # a network may hold what cannot be copied, such as a lock
+        return deepcopy(model).double().requires_grad_(False)
+    tensors = dict([*model.named_parameters(), *model.named_buffers()])
+    weights = {
+        name: tensor.detach().double() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
+    }
+    return lambda images: torch.func.functional_call(model, weights, images)
 
 
 class _StayInFloat64(TorchFunctionMode):

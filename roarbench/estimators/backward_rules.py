@@ -14,12 +14,20 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 Node = torch.autograd.graph.Node
+Value = tuple[Node, int]  # a tensor of an autograd graph: the operation that made it, and the number of the output
 _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {torch.relu_, Tensor.relu_}
 _HIDDEN = "ReLUs in a script or a custom autograd function"
 # rectifiers in autograd graphs that are not ReLU; gates such as sigmoid and tanh are not rectifiers
 _RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
     *("Softplus", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
 }
+# operations whose result for x and a function of x, number by number, is a rectifier, as in quick GELU and |x| + x
+_JOINTS = {"Mul": "x * f(x)", "Maximum": "max(x, f(x))", "Minimum": "min(x, f(x))", "Add": "x + |x|", "Sub": "x - |x|"}
+_ELEMENTWISE_NODES = {
+    *("Abs", "Add", "Clone", "Div", "Erf", "Exp", "Hardsigmoid", "Mul", "Neg", "Pow", "Reciprocal", "Rsub", "Sigmoid"),
+    *("Sign", "Sqrt", "Sub", "Tanh", "View", "_Relu"),
+}
+_COMPARISONS = {"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal"}
 _POOLS = {F.max_pool2d, torch.max_pool2d}
 _ELEMENTWISE = {
     *(F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_),
@@ -43,15 +51,17 @@ class Guided(TorchFunctionMode):
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
             `on` had during the compilation.
         met_relu: Whether a ReLU was called.
+        met_mask: Whether an activation was compared with 0, as in x * (x > 0), which leaves no trace in the graph.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.on = self.met_relu = False
+        self.on = self.met_relu = self.met_mask = False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or `_Relu` instead of a ReLU."""
         if call not in _RELUS and call not in _RELUS_IN_PLACE:
+            self.met_mask |= _compares_activation_with_zero(call, arguments)
             return call(*arguments, **(options or {}))
         self.met_relu = True
         named = dict(zip(("input", "inplace"), arguments, strict=False)) | (options or {})
@@ -60,10 +70,18 @@ class Guided(TorchFunctionMode):
 
     def explain_why_unguided(self, logits: Tensor) -> str:
         """Return why guided backprop does not apply to the network with these logits; an empty string if it applies."""
-        unguided = find_unguided_rectifiers(logits)
+        unguided = find_unguided_rectifiers(logits) or ["comparisons with 0"] * self.met_mask
         if not self.met_relu and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
         return f"supports only ReLUs, but the network also has {', '.join(unguided)}" if unguided else ""
+
+
+def _compares_activation_with_zero(call: Any, arguments: Sequence[Any]) -> bool:
+    if getattr(call, "__name__", "").strip("_") not in _COMPARISONS:
+        return False
+    tensors = [value for value in arguments if isinstance(value, Tensor)]
+    with_gradient = any(tensor.requires_grad and tensor.ndim > 1 for tensor in tensors)  # not a score of an image
+    return with_gradient and len(tensors) == 1 and any(value == 0 for value in arguments if value is not tensors[0])
 
 
 class _Relu(torch.autograd.Function):
@@ -94,13 +112,18 @@ def find_unguided_rectifiers(logits: Tensor) -> list[str]:
         node = front.pop()
         if node is not None and node not in nodes:
             nodes.add(node)
-            front += list_parents(node)
+            front += [parent for parent, _ in list_inputs(node)]
     return sorted(set().union(*map(_name_if_unguided_rectifier, nodes)))
 
 
-def list_parents(node: Node) -> list[Node]:
-    """Return the operations whose outputs are the inputs of an operation of an autograd graph."""
-    return [parent for parent, _ in node.next_functions if parent is not None]
+def list_inputs(node: Node) -> list[Value]:
+    """Return the inputs of an operation of an autograd graph, as far as these have gradients."""
+    return [(parent, number) for parent, number in node.next_functions if parent is not None]
+
+
+def get_operation(node: Node) -> str:
+    """Return the name of an operation of an autograd graph, without `Backward` and what follows."""
+    return node.name().rpartition("::")[2].partition("Backward")[0]
 
 
 def _name_if_unguided_rectifier(node: Node) -> set[str]:
@@ -108,18 +131,29 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
         name = node.name().removesuffix("Backward")
         # the last one is linear (`image_gradient`)
         return set() if name in ("_Relu", "BackwardHookFunction", "_StridedConvolve") else {name}
-    name = node.name().partition("Backward")[0]
+    name, inputs = get_operation(node), list_inputs(node)
     if name == "Relu" or "DifferentiableGraph" in name:
         return {_HIDDEN}
-    parents = list_parents(node)
     bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
     at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
     bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero
-    by_number = name in ("Maximum", "Minimum") and len(parents) == 1
-    inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
-    if name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node):
-        return {"x * sigmoid(x)"}
+    by_number = name in ("Maximum", "Minimum") and len(inputs) == 1
+    with_abs = name not in ("Add", "Sub") or any(get_operation(parent) == "Abs" for parent, _ in inputs)
+    if name in _JOINTS and with_abs and len(set(inputs)) == 2 and set.intersection(*map(_list_origins, inputs)):
+        return {_JOINTS[name]}
     return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
+
+
+def _list_origins(value: Value) -> set[Value]:
+    """Return a tensor and those from which elementwise operations computed it, without weights."""
+    found, front = set[Value](), [value]
+    while front:
+        value = front.pop()
+        name = get_operation(value[0])
+        if value not in found and "AccumulateGrad" not in name:
+            found.add(value)
+            front += list_inputs(value[0]) if name in _ELEMENTWISE_NODES else []
+    return found
 
 
 class Rescaled(TorchFunctionMode):

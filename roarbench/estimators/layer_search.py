@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import RunError
+from roarbench.estimators.backward_rules import Value
 from roarbench.estimators.grid_layout import (
     GridLayout,
     OutputTest,
@@ -22,7 +23,7 @@ from roarbench.estimators.grid_layout import (
     find_layout,
     make_probes,
 )
-from roarbench.estimators.traced_graph import Place, TracedGraph, Value, Watch, get_first_tensor
+from roarbench.estimators.traced_graph import Place, TracedGraph, Watch, get_first_tensor
 
 _REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
 

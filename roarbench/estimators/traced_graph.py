@@ -10,9 +10,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.backward_rules import Node
+from roarbench.estimators.backward_rules import Value, get_operation, list_inputs
 
-Value = tuple[Node, int]  # a tensor of an autograd graph: the operation that made it, and the number of the output
 # names of operations in autograd graphs, without `Backward` and what follows
 _VIEWS = {
     *("Alias", "Clone", "Expand", "Permute", "ReshapeAlias", "Squeeze", "ToCopy", "Transpose", "T", "UnsafeView"),
@@ -121,15 +120,15 @@ class TracedGraph:
         front = [self._logits]
         while front:
             value = front[-1]
-            if missing := [parent for parent in _list_parents(value) if parent not in paths]:
+            if missing := [parent for parent in list_inputs(value[0]) if parent not in paths]:
                 front += missing
                 continue
-            paths[value] = int(value[0] is self._image) or sum(paths[parent] for parent in _list_parents(value))
+            paths[value] = int(value[0] is self._image) or sum(paths[parent] for parent in list_inputs(value[0]))
             front.pop()
         self._paths = paths
         to_logits = dict.fromkeys(self._paths, 0) | {self._logits: 1}
         for value in reversed(self._paths):
-            for parent in _list_parents(value):
+            for parent in list_inputs(value[0]):
                 to_logits[parent] += to_logits[value]
         total = self._paths[self._logits]
         cuts = [value for value, count in self._paths.items() if total and count * to_logits[value] == total]
@@ -137,7 +136,7 @@ class TracedGraph:
 
     def list_image_parents(self, value: Value) -> list[Value]:
         """Return the inputs of a tensor's operation that depend on the image."""
-        return [parent for parent in _list_parents(value) if self._paths[parent]]
+        return [parent for parent in list_inputs(value[0]) if self._paths[parent]]
 
     def mixes_between(self, start: Value | None, stop: Value) -> bool:
         """Return whether an operation combines several numbers between two tensors; `start` None is the image."""
@@ -145,7 +144,7 @@ class TracedGraph:
         while front:
             if (value := front.pop()) not in visited:
                 visited.add(value)
-                if _get_name(value) not in _VIEWS | _AVERAGES | _POINTWISE:
+                if get_operation(value[0]) not in _VIEWS | _AVERAGES | _POINTWISE:
                     return True
                 front += self.list_image_parents(value)
         return False
@@ -154,7 +153,7 @@ class TracedGraph:
         """Count the layers with weights and several positions on the longest path from a cut to the logits."""
         counts = {start: 0}
         for value in self._paths:  # parents come first
-            if before := [counts[parent] for parent in _list_parents(value) if parent in counts]:
+            if before := [counts[parent] for parent in list_inputs(value[0]) if parent in counts]:
                 counts[value] = max(before) + _is_layer_of_positions(value)
         return counts[self._logits]
 
@@ -162,35 +161,27 @@ class TracedGraph:
         """Name an operation after a cut, or on any path, that hides operations; empty if there is none."""
         after = {start}
         for value in self._paths:  # parents come first
-            if start is None or any(parent in after for parent in _list_parents(value)):
+            if start is None or any(parent in after for parent in list_inputs(value[0])):
                 after.add(value)
-                if (name := _get_name(value)) in _HIDING:
+                if (name := get_operation(value[0])) in _HIDING:
                     return f"{name} hides the last layers; {_HIDING[name]}"
         return ""
 
     def skip_averages(self, value: Value, sources: Container[Value]) -> Value:
         """Return the source of which a tensor is an average or a resized copy, possibly of views; else the tensor."""
         source, averaged = value, False
-        while _get_name(value) in _VIEWS | _AVERAGES and len(self.list_image_parents(value)) == 1:
-            averaged |= _get_name(value) in _AVERAGES
+        while get_operation(value[0]) in _VIEWS | _AVERAGES and len(self.list_image_parents(value)) == 1:
+            averaged |= get_operation(value[0]) in _AVERAGES
             (value,) = self.list_image_parents(value)
             if averaged and value in sources:
                 source, averaged = value, False
         return source
 
 
-def _list_parents(value: Value) -> list[Value]:
-    return [(node, number) for node, number in value[0].next_functions if node is not None]
-
-
 def _is_layer_of_positions(value: Value) -> bool:
     """Return whether a convolution or linear layer made a tensor that has several entries for each image."""
     metadata = value[0]._input_metadata[value[1]]
     shape = tuple(map(int, metadata.shape))
-    if _get_name(value) == "Convolution":
+    if get_operation(value[0]) == "Convolution":
         return math.prod(shape[2:]) > 1
-    return _get_name(value) in _LINEAR and _IMAGES not in shape  # (images * positions, features)
-
-
-def _get_name(value: Value) -> str:
-    return value[0].name().rpartition("::")[2].partition("Backward")[0]
+    return get_operation(value[0]) in _LINEAR and _IMAGES not in shape  # (images * positions, features)

@@ -21,6 +21,7 @@ from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.network_checks import (
+    CHECKED_IMAGES,
     are_logits_equal,
     check_network_outputs,
     compute_checked_logits,
@@ -102,7 +103,8 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
             vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
     model.eval()
-    warnings += check_network_outputs(model, images, suite.model)
+    more = torch.randn(CHECKED_IMAGES - len(images), *record.shape, generator=generator)
+    warnings += check_network_outputs(model, torch.cat([images, more]), suite.model)
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
     load_state_and_check_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:

@@ -267,18 +267,13 @@ def are_turned(maps: Tensor, maps_of_changed: Iterable[Tensor]) -> bool:
     trained network was seen to compute one.
     """
     corners = _list_corners(maps)
-    changes = [
-        torch.stack([(made - maps).double().abs()[corner].flatten(1).sum(1) for corner in corners])
-        for made in maps_of_changed
-    ]
-    places = ((1, 0), (2, 3), (3, 2)) if changes else ()  # of the two corners in a turned map
-    return any(
-        all(
-            bool((change[place] > _FAR_MORE * change[own]).all())
-            for own, (change, place) in enumerate(zip(changes, pair, strict=True))
-        )
-        for pair in places
-    )
+    places = [(1, 0), (2, 3), (3, 2)] if corners else []  # of the two corners in a turned map
+    for own, made in enumerate(maps_of_changed):
+        change = [(made - maps).double().abs()[corner].flatten(1).sum(1) for corner in corners]
+        places = [pair for pair in places if bool((change[pair[own]] > _FAR_MORE * change[own]).all())]
+        if not places:
+            return False
+    return bool(places)
 
 
 def _find_warnings(

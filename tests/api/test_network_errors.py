@@ -152,11 +152,14 @@ def test_perturbation_curve_takes_exported_networks_and_names_their_limits():
         Network(), IMAGES, LABELS, maps
     )
     fixed = torch.export.export(Network().eval(), (IMAGES[:4],)).module()
-    with pytest.raises(rb.CallerError, match="does not accept images of shape 1 x 3 x 8 x 8 .*; export it for any num"):
+    with pytest.raises(
+        rb.CallerError, match="does not accept images of shape 12 x 3 x 8 x 8 .*; export it for any num"
+    ):
         rb.perturbation_curve(fixed, IMAGES, LABELS, maps)
-    few = torch.export.export(Network().eval(), (IMAGES[:4],), dynamic_shapes=({0: torch.export.Dim("n", max=8)},))
-    with pytest.raises(rb.CallerError, match="for 12 images; its forward must take any number of images"):
-        rb.perturbation_curve(few.module(), IMAGES, LABELS, maps)
+    few = torch.export.export(Network().eval(), (IMAGES[:4],), dynamic_shapes=({0: torch.export.Dim("n", max=13)},))
+    more = torch.cat([IMAGES, IMAGES + 1])
+    with pytest.raises(rb.CallerError, match="for 24 images; its forward must take any number of images"):
+        rb.perturbation_curve(few.module(), more, [*LABELS, *LABELS], torch.cat([maps, maps]))
 
 
 def test_mask_with_one_channel_is_expected_in_one_shape():

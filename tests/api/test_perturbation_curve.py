@@ -156,11 +156,11 @@ def test_perturbation_curve_drops_when_decisive_feature_is_removed():
 
 
 def test_perturbation_curve_refuses_networks_that_depend_on_the_number_of_images():
-    """The checks at the start have four images, of which this network drops none."""
-    model = change_logits(lambda y: torch.cat([y[:8], 0 * y[8:]]))
-    images, labels = IMAGES.repeat(6, 1, 1, 1) * torch.linspace(1, 2, 12).view(12, 1, 1, 1), [1, 0] * 6
+    """The checks at the start have thirteen images, of which this network drops none."""
+    model = change_logits(lambda y: torch.cat([y[:13], 0 * y[13:]]))
+    images, labels = IMAGES.repeat(8, 1, 1, 1) * torch.linspace(1, 2, 16).view(16, 1, 1, 1), [1, 0] * 8
     with pytest.raises(roarbench.CallerError, match="other logits .* or depends on the number of images: remove this"):
-        compute_curve(model=model, images=images, labels=labels, maps=MAPS.repeat(6, 1, 1))
+        compute_curve(model=model, images=images, labels=labels, maps=MAPS.repeat(8, 1, 1))
 
 
 def test_perturbation_curve_warns_at_chance():

@@ -2,6 +2,7 @@
 
 import copy
 import random
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -394,6 +395,13 @@ def detach_half(model):
     return nn.Sequential(Half(), copy.deepcopy(model))
 
 
+def keep_from_copies(model):
+    """A network that holds a lock cannot be copied."""
+    rounded = nn.Sequential(WithRoundedValues(), *model)
+    rounded.lock = threading.Lock()
+    return rounded
+
+
 def hook_tensor(model):
     class Hooked(nn.Module):
         def forward(self, values):
@@ -411,6 +419,7 @@ def hook_tensor(model):
         (lambda one: nn.Sequential(one[0], WithStraightThrough(), *one[2:]), "a hook, detach, or an operation"),
         (lambda one: nn.Sequential(WithRoundedValues(), *one), "a hook, detach, or an operation"),
         (detach_half, "a hook, detach"),
+        (keep_from_copies, "a hook, detach"),
         (hook_tensor, "a hook, detach"),
     ],
 )
@@ -494,6 +503,33 @@ def test_saturated_probabilities_have_no_measured_derivative(networks, last):
     """The derivative of a probability near 1 drowns in the rounding of its differences."""
     confident = WithChangedOutput(networks[0], lambda y: 30 * y / y.detach().diff().abs()).eval()
     assert describe_changed_gradient(nn.Sequential(confident, last), IMAGES) == ""
+
+
+def leave_early_together(model):
+    """Take a short way if all images of a batch are easy, as one in six is."""
+
+    class EarlyExit(nn.Module):
+        def forward(self, images):
+            easy = (images.mean((1, 2, 3)) > 0.1).all()
+            return model(images) * (0.5 if easy else 1)
+
+    return EarlyExit()
+
+
+def drop_rest_of_parts(model):
+    class InParts(nn.Module):
+        def forward(self, images):
+            logits, rest = model(images), len(images) % 4
+            return torch.cat([logits[: len(images) - rest], 0 * logits[len(images) - rest :]])
+
+    return InParts()
+
+
+@pytest.mark.parametrize("change", [leave_early_together, drop_rest_of_parts])
+def test_networks_whose_logits_depend_on_a_batch_are_refused(judge, networks, change):
+    """The first four images, and 24 images in one batch, show neither."""
+    with pytest.raises(rb.CallerError, match="gives an image different logits alone than in a batch"):
+        judge(change(networks[2]))
 
 
 @pytest.mark.parametrize("judged", ["check", "own-network"])

@@ -58,6 +58,11 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
         (WithMemory().eval(), "called again; its forward keeps potential for the next call: reset this memory at the"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
         (NO_STATISTICS, "an image different logits alone than in a batch"),
+        (
+            make_network(lambda x: x, lambda y: y if torch.is_grad_enabled() else 2 * y),
+            "other logits while torch records",
+        ),
+        (make_network(lambda x: x.relu() if x.requires_grad else x), "other logits while torch records gradients"),
         (MIXED_LOGITS, r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
         (
             make_network(lambda x: x[:, :2]),
@@ -132,6 +137,7 @@ def test_logits_of_unused_classes_hide_no_fault(logit):
         (lambda y: y, []),
         (lambda y: y.softmax(1), ["net returns probabilities"]),
         (lambda y: y.log_softmax(1), ["net returns logarithms of probabilities"]),
+        (lambda y: 0 * y + 1, []),
         (lambda y: y.sigmoid(), ["net returns numbers from 0 to 1"]),
         (lambda y: y.softmax(1) - 0.5, []),  # adds up to a constant, but is no probability
     ],
@@ -142,6 +148,18 @@ def test_check_network_outputs_warns_of_probabilities(after, said, dtype):
     found = check_network_outputs(make_network(lambda x: x, after).to(dtype), images, "net")
     assert [line.partition(" instead ")[0] for line in found] == said
     torch.testing.assert_close(images, kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (lambda y: 100 * y.softmax(1), "net returns probabilities"),
+        (lambda y: torch.stack([y, y]).log_softmax(2).logsumexp(0), "net returns logarithms of probabilities"),
+    ],
+)
+def test_check_network_outputs_warns_of_percentages_and_sums_of_probabilities(after, said):
+    (line,) = check_network_outputs(make_network(lambda x: x, after), IMAGES, "net")
+    assert line.startswith(said)
 
 
 class ShuffledNet(Net):

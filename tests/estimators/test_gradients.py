@@ -107,7 +107,13 @@ class Doubled(torch.autograd.Function):
     ("step", "named"),
     [
         (nn.SiLU(), "silu"),
-        (lambda x: x * torch.sigmoid(x), r"x \* sigmoid\(x\)"),
+        (lambda x: x * torch.sigmoid(1.702 * x), r"x \* f\(x\)"),
+        (lambda x: x / 2 * (1 + torch.tanh(0.8 * (x + 0.04 * x**3))), r"x \* f\(x\)"),  # GELU
+        (lambda x: x * functional.hardsigmoid(x), r"x \* f\(x\)"),
+        (lambda x: torch.maximum(x, 0.1 * x), r"max\(x, f\(x\)\)"),
+        (lambda x: (x + x.abs()) / 2, r"x \+ \|x\|"),
+        (lambda x: x * (x > 0), "comparisons with 0"),
+        (lambda x: x.masked_fill(x.le(0), 0), "comparisons with 0"),
         (nn.GELU(), "gelu"),
         (lambda x: x.clamp(min=0), "clamp"),
         (lambda x: functional.threshold(x, 0, 0), "threshold"),
@@ -139,8 +145,14 @@ class Named(nn.Module):
 def test_guided_backprop_accepts_gates_pools_and_clamps():
     """None of these operations is a rectifier; `normalize` clamps its norm at a small number."""
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
-    gate = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Hardtanh(-5, 5), gate, nn.Tanh())
+    gate = nn.Conv2d(4, 4, 1)
+    steps = (
+        lambda x: x * gate(x).sigmoid(),
+        lambda x: x[:, :2].sigmoid() * x[:, 2:],
+        lambda x: torch.mul(*x.tanh().chunk(2, 1)),
+        lambda x: x * torch.rsqrt((x * x).mean((2, 3), keepdim=True) + 0.1) + x,  # RMSNorm
+    )
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Hardtanh(-5, 5), *map(Named, steps))
     model.append(nn.Flatten()).append(Named(functional.normalize))
     assert compute_logit_gradients(model, images, targets, {"gb"})["gb"].isfinite().all()
 

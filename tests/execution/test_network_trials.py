@@ -52,7 +52,7 @@ class Odd(nn.Module):
 
 class Branching(Odd):
     def forward(self, x):
-        return self.net(x if x.sum() > 0 else -x)
+        return self.net(x if x.abs().sum() >= 0 else -x)
 
 class Aliased(Odd):
     def forward(self, x):
