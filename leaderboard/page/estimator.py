@@ -95,11 +95,11 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 
 
 def _describe_origin_and_date(view: SuiteView, name: str) -> str:
-    """Describe whether results are trusted or imported, and the day of the newest; empty if the row was not run."""
+    """Describe whether results are trusted or self-reported, and the newest day; empty if the row was not run."""
     runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
     # a store cannot know more: `scripts/make_demo.py` deletes records of imports
-    origin = "trusted, " if trusted else "imported, " if name in view.results.doubts else ""
+    origin = "trusted, " if trusted else "self-reported, " if name in view.results.doubts else ""
     return f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
