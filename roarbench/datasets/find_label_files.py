@@ -38,7 +38,7 @@ _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes
 _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any large text
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
-_INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
+_INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected; smallest share of rows or images
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
@@ -90,7 +90,7 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
             with suppress(DataError):  # a text is often no table
                 table = read_label_table(file, index.has)
                 column = label_files.find_path_column(table, "", index)
-                if not column or _share_of_images(table, column, index) < _MIN_NAMED:
+                if not column or not _names_images(table, column, index, paths):
                     continue
                 place = table.columns.index(column)
                 name = file.relative_to(folder.parent).as_posix()
@@ -108,7 +108,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
         except DataError as error:  # a text is often no table
             problems += [str(error)] if file.suffix.lower() in CSV_SUFFIXES else []
     columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
-    named = {p: t for p, t in tables.items() if columns[p] and _share_of_images(t, columns[p], index) >= _MIN_NAMED}
+    named = {p: t for p, t in tables.items() if columns[p] and _names_images(t, columns[p], index, paths)}
     groups = defaultdict(list)
     for pattern, table in named.items():
         words = () if table.named else remove_split_words(table.path.stem)
@@ -232,10 +232,15 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def _share_of_images(table: LabelTable, column: str, index: ImageIndex) -> float:
+def _names_images(table: LabelTable, column: str, index: ImageIndex, paths: Sequence[str]) -> bool:
+    """Return whether a fifth of the rows name an image, or a fifth of the images beside a named image are named."""
     place = table.columns.index(column)
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
-    return sum(index.has(row[place]) for row in inspected) / max(len(inspected), 1)
+    if sum(index.has(row[place]) for row in inspected) >= _MIN_NAMED * len(inspected):
+        return True
+    found = {path for row in table.rows if index.has(row[place]) for path in index.find(row[place])[:1]}
+    folders = {path.rpartition("/")[0] for path in found}
+    return len(found) >= max(1, _MIN_NAMED * sum(path.rpartition("/")[0] in folders for path in paths))
 
 
 def _make_plan(

@@ -27,6 +27,7 @@ from roarbench.datasets.label_tables import (
 
 _MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
 _INSPECTED = 50  # rows that decide which column names images
+_LONG_NUMBER = 5  # digits
 # of files that are often converted to images of the same names
 _ORIGINAL_SUFFIXES = (".dcm", ".dicom", ".wav", ".mp3", ".flac", ".ogg", ".npy", ".svs")
 _FIELD = re.compile(r"\{([^{}]+)\}")  # a column in a pattern such as `train/{id}.png`
@@ -90,7 +91,8 @@ class ImageIndex:
         return found
 
     def has(self, name: str) -> bool:
-        return bool(name) and bool(self.find(name))
+        stem = _remove_suffix(name.replace("\\", "/").strip()).rpartition("/")[2]
+        return bool(name) and stem in self._by_stem and bool(self.find(name))
 
     def find_one(self, name: str, source: Path, folder: str) -> str:
         """Return the image that a name means, or an empty string; raise DataError if it may mean several images."""
@@ -214,6 +216,11 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
     if wanted and wanted in table.columns:  # pandas' to_csv gives its row numbers an empty name
         return wanted
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
+    if not any(index.has(cell) for row in inspected for cell in row):  # only some of the images may be on the disk
+        different = [len({*cells}) for cells in zip(*inspected, strict=True)]
+        places = [place for place, count in enumerate(different) if 2 * count > len(inspected)]
+        inspected = [row for row in table.rows if any(_names_some_image(row[place], index) for place in places)]
+        inspected = inspected[:: -(-len(inspected) // _INSPECTED) or 1]
     hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
     usual = [name for name in table.columns if table.named and simplify_column_name(name) in PATH_NAMES and hits[name]]
     paths = {
@@ -224,6 +231,11 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
         return min(usual, key=lambda name: (not paths[name], PATH_NAMES.index(simplify_column_name(name))))
     best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
     return best if best and hits[best] else ""
+
+
+def _names_some_image(name: str, index: ImageIndex) -> bool:
+    """Return whether a name is that of an image; a number of up to four digits may be one by chance."""
+    return index.has(name) and not (name.isdecimal() and len(name) < _LONG_NUMBER)
 
 
 def _find_wanted_column(table: LabelTable, wanted: str) -> str:

@@ -153,7 +153,7 @@ def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], 
     usual = {*PATH_NAMES, *LABEL_NAMES, *SPLIT_NAMES, *known}
     if any(simplify_column_name(cell) in usual for cell in first):
         return True
-    return any(names_image(cell) for cell in rows[1]) and len(first) > 1
+    return any(names_image(cell) or has_image_suffix(Path(cell)) for cell in rows[1]) and len(first) > 1
 
 
 def describe_columns(table: LabelTable) -> str:

@@ -647,3 +647,32 @@ def test_label_file_in_another_encoding_is_named(tmp_path, encoding):
     (tmp_path / "labels.csv").write_bytes(("file,label\n" + text).encode(encoding))
     with pytest.raises(DataError, match=r"labels.csv is not UTF-8 \(byte .*\); save it as UTF-8"):
         infer_dataset(tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize("heading", ["file,kind\n", "picture,kind\n", "", "image,split,kind\n"])
+def test_labels_of_a_part_of_the_images_are_found(tmp_path, heading):
+    """A part of a data set beside the label file of the whole, of which one row in 150 names an image."""
+    numbers = range(6000)
+    for number in numbers[100:6000:150]:
+        path = tmp_path / "all" / f"{number:05}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)))
+    split = "split" in heading
+    row = "{:05}.png,{}{}\n"
+    text = [row.format(n, ["train,", "test,"][n % 4 == 0] if split else "", "ab"[n > 3000]) for n in numbers]
+    (tmp_path / "labels.csv").write_text(heading + "".join(text))
+    said = []
+    record = infer_dataset(tmp_path, said.append)
+    assert record.classes == 2 and record.train_images + record.test_images == 40
+    assert (record.train_images, record.test_images) == ((20, 20) if split else (28, 12))
+    assert "left out: 5,960 names in the label files without an image" in "\n".join(said)
+
+
+def test_numbers_that_name_few_images_by_chance_are_no_names(tmp_path):
+    for number in range(40):
+        path = tmp_path / "cd"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)))
+    (tmp_path / "prices.csv").write_text("price,label\n" + "".join(f"{n * 13 % 4000},{n % 3}\n" for n in range(4000)))
+    record = infer_dataset(tmp_path, lambda line: None)
+    assert record.classes == 2 and not record.label_files
