@@ -15,7 +15,7 @@ from roarbench.compute.recipe import Augmentation, Decay, Recipe
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from roarbench.report.paper_claims import compute_curve_gain
 from tests.helpers.processes import ROOT
 

@@ -27,9 +27,8 @@ from roarbench.estimators.compute_maps import (
     compute_importance_maps,
     compute_maps_of_tasks,
 )
-from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
+from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Batch, Estimator
 from roarbench.estimators.image_gradient import StridedConvolution, speed_up_image_gradient
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses

@@ -40,7 +40,7 @@ from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import DRAWING, build_network
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.map_input import make_image_ids
+from roarbench.estimators.estimator import make_image_ids
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite

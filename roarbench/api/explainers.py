@@ -26,8 +26,7 @@ from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
-from roarbench.estimators.estimator import Estimator, Search
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch, Estimator, Search
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
 _HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"

@@ -25,7 +25,7 @@ from roarbench.common.device_settings import send_to_device, use_exact_float32
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.fills import FILLS
 from roarbench.compute.ranking import Layout, find_removed_bits
-from roarbench.estimators.map_input import blur
+from roarbench.estimators.estimator import blur
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from roarbench.estimators.estimator import blur
 from roarbench.estimators.lazy_torch import F, Tensor, random_draws, torch
-from roarbench.estimators.map_input import blur
 
 _ROAD_NOISE = 2.55  # standard deviation: 0.01 for images in [0, 1] in the code of Rong et al. 2022
 # weights of the eight neighbours, from the same code

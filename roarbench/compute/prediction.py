@@ -20,7 +20,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.compute.degraded_images import Inputs, Streamed
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.estimators.map_input import ClassImages
+from roarbench.estimators.estimator import ClassImages
 
 _THUMBNAIL_SIDE = 6  # side of the linear classifier's thumbnails, in pixels
 _RIDGE_PENALTY = 0.1  # relative to the variance of normalised pixels, which is about 1

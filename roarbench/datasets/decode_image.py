@@ -12,18 +12,11 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
-from roarbench.datasets import high_depth
+from roarbench.datasets import stored_format
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.high_depth import Values
 from roarbench.datasets.parquet_files import LFS_POINTER_START
 from roarbench.datasets.preprocessing import crop_to_pixels
-from roarbench.datasets.stored_format import (
-    BIG_ENDIAN_BIGTIFF,
-    UNSUPPORTED,
-    UnusableValues,
-    describe_unreadable_format,
-    refuse_unsupported_format,
-)
+from roarbench.datasets.stored_format import UNSUPPORTED, UnusableValues, Values
 
 # kinds of repair, as users read them after the number of images
 GREY, DEEP, CMYK, COLOUR, ONE_BIT = "grey", "of more than 8 bits", "CMYK", "colour", "of 1 bit"
@@ -96,7 +89,7 @@ def decode_picture(picture: Image.Image, record: DatasetRecord) -> DecodedImage:
         return DecodedImage(np.full(record.shape, UNREADABLE_PIXEL, np.uint8), (describe_failure(error, b""),))
     if content is not None:
         return decode_image(content, record)
-    if high_depth.is_high_depth_grey(picture.mode):
+    if stored_format.is_high_depth_grey(picture.mode):
         raise UnusableValues(f"an image of mode {picture.mode} has more than 8 bits; pass its file instead")
     plain, repairs = turn_upright(picture) if isinstance(picture, ImageFile.ImageFile) else (picture, ())
     return DecodedImage(crop_to_pixels(plain, record), repairs)
@@ -135,13 +128,13 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
         if not record.window and is_unbounded(values):
             raise UnusableValues(RANGE)
         depth = record.depth or 16
-        scaled = high_depth.reduce_to_eight_bits(values, depth, record.window)
+        scaled = stored_format.reduce_to_eight_bits(values, depth, record.window)
         repairs += (DEEP,)
         if _is_uniform(scaled) and not _is_uniform(values):
             repairs += (FLAT,)
-        elif loses_contrast(high_depth.sample_without_spikes(values), depth, record.window):
+        elif loses_contrast(stored_format.sample_without_spikes(values), depth, record.window):
             repairs += (FEW_SHADES,)
-        plain = high_depth.make_image(scaled)
+        plain = stored_format.make_image(scaled)
     with suppress(Exception):  # only the first picture is used, which has been read already
         repairs += (SEVERAL,) if getattr(image, "is_animated", False) else ()
     return DecodedImage(crop_to_pixels(plain, record), repairs, bits)
@@ -149,15 +142,15 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
 
 def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Values | None, tuple[str, ...]]:
     """Return an opened image, turned upright, its values if they are no bytes, and the repairs."""
-    refuse_unsupported_format(image, content)
-    values = high_depth.read_deep_pnm(content, image)
+    stored_format.refuse_unsupported_format(image, content)
+    values = stored_format.read_deep_pnm(content, image)
     if values is not None:
         return image, values, ()
-    raw_mode, tags = high_depth.find_raw_mode(image), getattr(image, "tag_v2", {})
-    lower = high_depth.open_lower_bytes(image, content, raw_mode)
+    raw_mode, tags = stored_format.find_raw_mode(image), getattr(image, "tag_v2", {})
+    lower = stored_format.open_lower_bytes(image, content, raw_mode)
     image.load()
     plain, repairs = turn_upright(image)
-    return plain, high_depth.read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
+    return plain, stored_format.read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
 
 
 def is_unbounded(values: Values) -> bool:
@@ -168,7 +161,7 @@ def is_unbounded(values: Values) -> bool:
 def loses_contrast(sample: Values, depth: int, window: tuple[float, ...] = ()) -> bool:
     """Return whether 8 bits keep fewer than 64, and less than half, of the shades in a sorted sample of an image."""
     step = (window[1] - window[0]) / 255 if window else 2 ** (depth - 8)
-    used = high_depth.find_used_range(sample)
+    used = stored_format.find_used_range(sample)
     kept = (used.high - used.low) / step + 1
     return kept < MIN_SHADES and used.shades > 2 * kept
 
@@ -229,8 +222,8 @@ def describe_failure(error: Exception, content: bytes) -> str:
         return str(error)
     if content.startswith(LFS_POINTER_START):
         return POINTERS
-    if isinstance(error, UnidentifiedImageError) or content.startswith(BIG_ENDIAN_BIGTIFF):
-        return describe_unreadable_format(content) or UNREADABLE
+    if isinstance(error, UnidentifiedImageError) or content.startswith(stored_format.BIG_ENDIAN_BIGTIFF):
+        return stored_format.describe_unreadable_format(content) or UNREADABLE
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
 

@@ -26,7 +26,6 @@ from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
-from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import (
     describe_left_out,
     find_split_pairs,
@@ -44,7 +43,7 @@ from roarbench.datasets.parquet_columns import (
 )
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
-from roarbench.datasets.stored_format import refuse_unsupported_format
+from roarbench.datasets.stored_format import is_high_depth_grey, refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
     UserImages,
     add_class_and_image_counts,

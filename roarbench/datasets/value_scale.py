@@ -8,7 +8,7 @@ import numpy as np
 
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import inspect_image, is_unbounded, loses_contrast
-from roarbench.datasets.high_depth import Values, find_used_range, sample_without_spikes
+from roarbench.datasets.stored_format import Values, find_used_range, sample_without_spikes
 from roarbench.datasets.undecoded_splits import RawSplit, read_stored_images
 
 _MAX_IMAGES = 512  # training images whose values are measured; some 2,000 values of each are used

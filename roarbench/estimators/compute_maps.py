@@ -18,10 +18,19 @@ from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
 from roarbench.common.process_settings import allow_threads_to_overlap, keep_freed_cpu_memory
 from roarbench.estimators.catalogue import BaseAndForm, list_plain_and_noisy_bases
-from roarbench.estimators.estimator import NOISY, PAPER_SETTINGS, SEED, Estimator, SharedPassSettings
+from roarbench.estimators.estimator import (
+    NOISY,
+    PAPER_SETTINGS,
+    SEED,
+    Batch,
+    Estimator,
+    MapInput,
+    SharedPassSettings,
+    blur,
+    make_baseline_images,
+)
 from roarbench.estimators.families.gradients import ReportLogits, compute_logit_gradients
 from roarbench.estimators.families.search import search_by_length
-from roarbench.estimators.map_input import Batch, MapInput, blur, make_baseline_images
 from roarbench.estimators.network_copies import SplitStem, convert_precision
 from roarbench.estimators.random_draws import compute_noise_scale, draw_normal_noise
 

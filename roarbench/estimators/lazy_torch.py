@@ -1,7 +1,7 @@
 """Stand-ins for torch, captum, NumPy and modules that import torch or NumPy; each is imported at first use.
 
 Every start of the program loads the declarations of the estimators, and importing torch takes a second. Only the files
-of `families`, `map_input.py`, `random_draws.py` and `compute/fills.py` import torch from this module.
+of `families`, `estimator.py`, `random_draws.py` and `compute/fills.py` import torch from this module.
 """
 
 from importlib import import_module

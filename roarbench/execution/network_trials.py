@@ -38,8 +38,7 @@ from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out
 from roarbench.datasets.undecoded_splits import list_user_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.estimator import Estimator
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch, Estimator
 from roarbench.estimators.network_copies import fold_batchnorm
 from roarbench.execution.network_weights import build_starting_network, build_suite_network
 from roarbench.execution.run_inputs import get_device_mean

@@ -32,10 +32,9 @@ from roarbench.estimators.compute_maps import (
     compute_maps_of_tasks,
     count_fitting_images,
 )
-from roarbench.estimators.estimator import SEED, Estimator
+from roarbench.estimators.estimator import SEED, Batch, Estimator, blur, make_image_ids
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.image_gradient import speed_up_image_gradient
-from roarbench.estimators.map_input import Batch, blur, make_image_ids
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel, make_inference_copy

@@ -34,8 +34,8 @@ from roarbench.compute.train import Training, fit
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.forecast import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.network_weights import build_suite_network

@@ -47,8 +47,7 @@ from roarbench.compute.masks import (
 )
 from roarbench.compute.ranking import find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.estimators.estimator import SEED
-from roarbench.estimators.map_input import make_image_ids
+from roarbench.estimators.estimator import SEED, make_image_ids
 from roarbench.estimators.random_draws import pair_images
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.store.rankings import Rankings

@@ -16,9 +16,8 @@ from roarbench.common.text import format_markdown_table
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.estimator import Batch, ClassImages, Estimator
 from roarbench.estimators.ids import format_value
-from roarbench.estimators.map_input import Batch, ClassImages
 from studies.page import make_parser, write_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"

@@ -23,7 +23,7 @@ from roarbench.compute.ranking import count_removed, draw_tie_order, rank
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import MapTask, compute_maps_of_tasks
-from roarbench.estimators.map_input import Batch, make_image_ids
+from roarbench.estimators.estimator import Batch, make_image_ids
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_builtin_suite

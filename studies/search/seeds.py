@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Order
 from roarbench.common.text import format_markdown_table
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from roarbench.stats.contrasts import measure_spreads
 from roarbench.stats.own_network_gain import (
     OwnNetworkVerdict,

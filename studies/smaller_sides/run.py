@@ -29,7 +29,7 @@ from roarbench.compute.training_batches import augment, shrink_images
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 from studies.search.run import load_networks

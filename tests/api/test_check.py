@@ -16,7 +16,7 @@ from roarbench.api.removal import compute_image_seeds
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.known_contrasts import make_contrasts
 from tests.helpers.user_networks import WithChangedOutput, gradient

@@ -10,8 +10,8 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Batch, MapInput
 from roarbench.estimators.families.search import search_by_length
-from roarbench.estimators.map_input import Batch, MapInput
 from roarbench.stats.verdicts import judge_comparisons
 
 CORNERS = (0, 5, 30, 35)  # pixels of 6 x 6, one per network

@@ -18,7 +18,7 @@ from roarbench.compute.masks import (
     make_matched_masks,
 )
 from roarbench.compute.ranking import Layout, count_removed, find_removed_bits, read_bin_codes
-from roarbench.estimators.map_input import blur
+from roarbench.estimators.estimator import blur
 from tests.helpers.trainings import encoded
 
 N, SHAPE = 4, (3, 8, 8)

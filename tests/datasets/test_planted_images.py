@@ -9,7 +9,7 @@ import torch
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.training_batches import augment
 from roarbench.datasets import planted_images
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
 

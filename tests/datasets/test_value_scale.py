@@ -12,8 +12,8 @@ from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import FEW_SHADES, decode_image
-from roarbench.datasets.high_depth import find_used_range, reduce_to_eight_bits, sample_without_spikes
 from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.stored_format import find_used_range, reduce_to_eight_bits, sample_without_spikes
 from roarbench.plan.suite_template import write_new_suite_file
 from roarbench.plan.suites import read_suite
 from tests.helpers.image_formats import encode_png, encode_tiff

@@ -23,8 +23,7 @@ from roarbench.estimators.compute_maps import (
     compute_maps_of_tasks,
     compute_shared_pass_maps,
 )
-from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
-from roarbench.estimators.map_input import Batch, blur
+from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Batch, Passes, blur
 from roarbench.estimators.random_draws import make_noisy_copies
 from tests.helpers.networks import (
     CountingPasses,

@@ -6,8 +6,7 @@ import torch
 from scipy import ndimage
 
 from roarbench.common.errors import DataError
-from roarbench.estimators.estimator import SEED
-from roarbench.estimators.map_input import blur
+from roarbench.estimators.estimator import SEED, blur
 from roarbench.estimators.random_draws import draw_random_importance
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded

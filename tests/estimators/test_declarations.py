@@ -10,9 +10,8 @@ import torch
 from roarbench.compute.networks import build_network
 from roarbench.compute.pass_counter import PassCounter
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
-from roarbench.estimators.estimator import find_paper
+from roarbench.estimators.estimator import Batch, ClassImages, find_paper
 from roarbench.estimators.ids import PARAMETERS
-from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.processes import ROOT, run_python
 from tests.helpers.trainings import seeded

@@ -7,8 +7,8 @@ from torch import nn
 from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.image_gradient import StridedConvolution, compute_image_gradient, speed_up_image_gradient
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import fold_batchnorm
 
 

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.layer_search import compute_layer_output, find_blocks
-from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
 

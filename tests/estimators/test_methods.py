@@ -13,9 +13,8 @@ from torch.nn.functional import interpolate
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.estimator import SEED
+from roarbench.estimators.estimator import SEED, Batch
 from roarbench.estimators.families.perturbation import assign_pixels_to_grid_squares, count_grid_squares
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import (
     draw_coalitions,
     draw_path_positions,

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize, prune
 
 from roarbench.common.errors import RunError
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.lrp_network import rewrite_for_relevance_rules
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import fold_batchnorm
 from tests.helpers.networks import importance
 

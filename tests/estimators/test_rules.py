@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.backward_rules import Rescaled
+from roarbench.estimators.estimator import Batch
 from roarbench.estimators.lrp_network import rewrite_for_relevance_rules
-from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.trainings import seeded
 

@@ -8,9 +8,8 @@ from torch.nn import functional as F
 
 from roarbench.estimators.catalogue import count_passes, find_estimator, find_search
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.estimator import SEED
+from roarbench.estimators.estimator import SEED, Batch, MapInput
 from roarbench.estimators.families.search import search_by_length
-from roarbench.estimators.map_input import Batch, MapInput
 from roarbench.estimators.random_draws import RngStream, make_rng
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded

@@ -17,8 +17,7 @@ from roarbench.compute.train import fit
 from roarbench.compute.training_batches import augment, shrink_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.estimator import Estimator, SharedPassSettings
-from roarbench.estimators.map_input import Batch, ClassImages
+from roarbench.estimators.estimator import Batch, ClassImages, Estimator, SharedPassSettings
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import NORM, network, seeded

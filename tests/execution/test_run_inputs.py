@@ -10,7 +10,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.compute.degraded_images import apply_non_mean_fill, unpack_removal_masks
 from roarbench.compute.fills import FILLS
-from roarbench.estimators.map_input import make_image_ids
+from roarbench.estimators.estimator import make_image_ids
 from roarbench.execution import run_inputs as inputs
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.workload import count_work

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.estimators.map_input import Batch, ClassImages
+from roarbench.estimators.estimator import Batch, ClassImages
 
 CLASSES = 5
 SIDE = 12

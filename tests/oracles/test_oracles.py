@@ -17,8 +17,8 @@ from roarbench.compute.fills import compute_interpolated_fill
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import MapInput
 from roarbench.estimators.families.perturbation import assign_pixels_to_grid_squares
-from roarbench.estimators.map_input import MapInput
 from tests.helpers.networks import assert_near, make_residual_network, make_smooth_images
 from tests.helpers.trainings import encoded, seeded
 

@@ -13,7 +13,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import RunError
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.map_input import blur
+from roarbench.estimators.estimator import blur
 from roarbench.execution import ranking_jobs, submission_intake, training_and_scoring
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR

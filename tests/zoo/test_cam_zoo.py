@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from roarbench.common.errors import RunError
 from roarbench.compute.external_networks import import_torchvision_models, wrap_to_return_logits
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
 

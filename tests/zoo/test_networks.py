@@ -13,7 +13,7 @@ from torch import nn
 import roarbench as rb
 from roarbench.common.errors import RoarbenchError
 from roarbench.compute.external_networks import import_torchvision_models, wrap_to_return_logits
-from roarbench.estimators.map_input import Batch
+from roarbench.estimators.estimator import Batch
 from tests.helpers.networks import importance
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 
 from roarbench.common.errors import CallerError, RunError
-from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.estimator import Estimator, MapInput, Passes
 from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, layer_search, torch
-from roarbench.estimators.map_input import MapInput
 
 # channels of ResNet-18's last block; cost estimates assume this number, because Score-CAM takes one pass per channel
 _CHANNELS = 512

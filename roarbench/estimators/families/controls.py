@@ -6,9 +6,8 @@ A control raises DataError if the training images or the ground truth that it ne
 from functools import partial
 
 from roarbench.common.errors import DataError
-from roarbench.estimators.estimator import SEED, Estimator
+from roarbench.estimators.estimator import SEED, ClassImages, Estimator, MapInput, blur
 from roarbench.estimators.lazy_torch import F, Tensor, planted_images, random_draws, torch
-from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
 _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
 # standard deviation of the blur in `saturation-deviation` as a share of the image's side, 2 of 64 pixels; this width

@@ -8,9 +8,8 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.estimator import Estimator, MapInput, Passes
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
-from roarbench.estimators.map_input import MapInput
 
 _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
 _REWRITTEN_TOLERANCE = 1e-3  # allowed difference of logits, as a share of the largest; rounding is below 1e-5

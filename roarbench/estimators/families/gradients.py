@@ -9,10 +9,9 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.common.errors import CallerError
-from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator, Passes
+from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator, MapInput, Passes
 from roarbench.estimators.ids import Value
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, nn, torch
-from roarbench.estimators.map_input import MapInput
 
 ReportLogits = Callable[[Tensor], object]
 

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import NOISE, SEED, Estimator, Passes
+from roarbench.estimators.estimator import NOISE, SEED, Estimator, MapInput, Passes, make_baseline_images
 from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, device_settings, random_draws, torch
-from roarbench.estimators.map_input import MapInput, make_baseline_images
 
 SHAPLEY_FEATURES = 16  # maximum features of exact Shapley values, which take 65,536 coalitions per image
 _AT_ONCE = 256  # coalitions of every image per pass

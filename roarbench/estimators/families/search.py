@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from math import prod
 
 from roarbench.common.enums import OWN_NETWORK_LEVELS, Order
-from roarbench.estimators.estimator import SEED, Estimator, Passes
+from roarbench.estimators.estimator import SEED, Estimator, MapInput, Passes
 from roarbench.estimators.lazy_torch import F, Tensor, device_settings, np, random_draws, torch
-from roarbench.estimators.map_input import MapInput
 
 _CELLS = 6  # cells along a side of the grids of random numbers; 4, 10 and 16 had smaller gains (studies/search)
 _NEXT_TO_ONE = 1e-20  # smaller than the logarithm of any probability below 1, in float64, too
