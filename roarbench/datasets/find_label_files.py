@@ -39,6 +39,7 @@ _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any lar
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected; smallest share of rows or images
+_ZEROS = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
@@ -113,6 +114,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     for pattern, table in named.items():
         words = () if table.named else remove_split_words(table.path.stem)
         groups[table.columns, words, columns[pattern]].append(pattern)
+    folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
     plans, split_plans = [], []
     for patterns in groups.values():
         first, column = tables[patterns[0]], columns[patterns[0]]
@@ -125,16 +127,24 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             split_plans += [plan] if plan else []
             names = [name for name in first.columns if not GROUP_NAME.fullmatch(name) and name != column]
             unknown = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
-            if first.named and len(unknown) > (1 if plan else 0):
+            is_unclear = first.named or len(folders) < 2 and not _name_split_column(first)
+            if is_unclear and len(unknown) > (1 if plan else 0):
                 seen = f"{describe_columns(first)}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
     joined, splits = _join_by_id(root, paths, tables, named, columns)
     splits = splits or next(iter(split_plans), None)
-    folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
     unused = {p: t for p, t in tables.items() if not columns[p] and paths}  # all images may be hidden
     problems += filter(None, (_describe_table_without_images(p, t, paths, folders) for p, t in unused.items()))
+    stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
+    numbers = {stem.lstrip("0"): stem for stem in stems if stem.isdecimal()}
+    for pattern, table in named.items():
+        cells = (row[table.columns.index(columns[pattern])] for row in table.rows)
+        short = (cell for cell in cells if cell.isdecimal() and cell not in stems and cell.lstrip("0") in numbers)
+        if cell := next(short, ""):
+            seen = f"{pattern} names '{cell}', but an image is named '{numbers[cell.lstrip('0')]}'"
+            problems.insert(0, f"{seen}; {_ZEROS}")
     images = {p: _find_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
     lists = {pattern: frozenset(filter(None, found)) for pattern, found in images.items()}
     group_of = defaultdict[str, dict[str, str]](dict)
@@ -157,7 +167,7 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
     if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
-        remedy = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
+        remedy = _ZEROS
     if names_files:
         remedy = "write the names of the files, with their folders if folders have files of the same names"
     row = list_quoted(table.rows[0])

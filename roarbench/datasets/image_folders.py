@@ -33,9 +33,9 @@ IMAGE_SUFFIXES = (
 )
 IMAGES_PER_READ = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
 _FILES_PER_GROUP = 256
-# keywords of Hugging Face `datasets` (`datasets.data_files.SPLIT_KEYWORDS`); test splits come before validation splits
+# keywords of Hugging Face `datasets` (`datasets.data_files.SPLIT_KEYWORDS`), and `validate`; tests before validation
 _TRAIN_KEYWORDS = ("train", "training")
-_TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
+_TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "validate", "valid", "val", "dev")
 # words of names like `seg_train`, `TrainImages`, `val2017`, `a. Training Set`
 _NAME_WORDS = re.compile(r"(?!^\w[.)] )(?:[A-Z]?[a-z]+|[A-Z]+)")
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result

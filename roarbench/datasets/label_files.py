@@ -24,6 +24,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
+from roarbench.datasets.table_columns import GROUP_NAME
 
 _MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
 _INSPECTED = 50  # rows that decide which column names images
@@ -256,6 +257,7 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
             return usual
         unlikely = ("", table.find_column(SPLIT_NAMES))
         rest = [name for name in others if name not in unlikely and not name.startswith("Unnamed")]
+        rest = [name for name in rest if not GROUP_NAME.fullmatch(name)] or rest
         return rest[0] if len(rest) == 1 else ""
     if not path:  # joined by its first column
         return table.columns[1] if len(table.columns) > 1 else ""

@@ -117,9 +117,9 @@ def _format_json_value(value: Any) -> str:
 
 
 def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> list[list[str]]:
-    if path.suffix.lower() in CSV_SUFFIXES:
-        text = re.sub(r"^sep=.\s*\n", "", text, flags=re.I)  # Excel names the separator
-        first = text.partition("\n")[0]
+    text = re.sub(r"^sep=.\s*\n", "", text, flags=re.I)  # Excel names the separator
+    first = text.partition("\n")[0]
+    if path.suffix.lower() in CSV_SUFFIXES and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
         separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
         reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, skipinitialspace=True)
         try:

@@ -37,7 +37,7 @@ GROUP_WORDS = (
     "patient|subject|person|participant|volunteer|donor|speaker|writer|user|customer|household|animal|specimen|lesion"
     "|video|recording|session|slide|case|group|sequence|seq|burst|clip|study|scan|camera|location"
 )
-GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ ]?(id|uid|nr|no|name|number))?|id", re.I)
+GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|nr|no|name|number))?|id", re.I)
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named

@@ -51,6 +51,7 @@ def assert_inference_fails(folder, message):
         ("TrainImages TestImages", ["TrainImages TestImages"]),
         ("train2017 val2017", ["train2017 val2017"]),
         ("train dev", ["train dev"]),
+        ("train validate", ["train validate"]),
         ("train eval", ["train eval"]),
         ("train val test", ["train test", "train val"]),
         ("train seg_test", []),

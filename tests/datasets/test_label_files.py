@@ -676,3 +676,36 @@ def test_numbers_that_name_few_images_by_chance_are_no_names(tmp_path):
     (tmp_path / "prices.csv").write_text("price,label\n" + "".join(f"{n * 13 % 4000},{n % 3}\n" for n in range(4000)))
     record = infer_dataset(tmp_path, lambda line: None)
     assert record.classes == 2 and not record.label_files
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "found"),
+    [
+        (
+            "labels.csv",
+            "{n:03}.png  {n}.5      {kind}\n",
+            "labels.csv has the columns '1', '2', '3', of which none is",
+        ),  # ELPV
+        ("labels.csv", "{n:03}.png  {kind}\n", ["a", "b"]),
+        ("labels.csv", "{pair},{n:03}.png,{kind}\n", ["a", "b"]),
+        ("labels.csv", "{n},{kind}\n", "labels.csv names '95', but an image is named '095'; write as many zeros"),
+    ],
+)
+def test_label_files_of_public_data_sets_are_read_or_explained(tmp_path, name, rows, found):
+    numbers = range(95, 115)
+    for n in numbers:
+        (tmp_path / f"{n:03}.png").write_bytes(png(np.random.default_rng(n).integers(0, 256, (8, 8, 3), np.uint8)))
+    (tmp_path / name).write_text("".join(rows.format(n=n, kind="ba"[n < 105], pair=n // 2) for n in numbers))
+    said = []
+    try:
+        record = infer_dataset(tmp_path, said.append)
+        assert isinstance(found, str) or list_images_and_class_names(record, tmp_path).classes == found
+    except DataError as error:
+        said.append(str(error))
+    assert isinstance(found, list) or found in "\n".join(said)
+
+
+def test_column_of_people_is_not_that_of_labels(tmp_path):
+    rows = "".join(f"{n // 2},{n}.png,{'ab'[n % 2]}\n" for n in range(20))
+    said = write_flat_images(tmp_path, "user.id,image,emotion\n" + rows)
+    assert "classes: the labels in column 'emotion'" in said and "column 'user.id' has 10 values in 20 images" in said
