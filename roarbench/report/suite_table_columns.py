@@ -108,7 +108,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
     own, zero = board.protocol.scores_all_network_pairs, board.protocol.random_is_zero
     compared = gains and not own
     controls = max((len(row.beating.against) for row in rows if row.beating), default=0) if compared else 0
-    has_sobel = compared and "sobel" in results.suite.controls  # tabular suites have neither Sobel nor blurred Random
 
     def add(key: str, values: Iterable[Any], heading: str = "", texts: Iterable[str] = (), **more: Any) -> None:
         columns.append(make_column(key, values, heading, texts, **more))
@@ -172,9 +171,10 @@ def list_columns(table: SuiteTable) -> list[Column]:
             beside=beside)  # fmt: skip
     for control, short, worth in (("sobel", "vs\nSobel", 4), ("random-blurred", "vs blurred\nrandom", 5)):
         comparisons = [row.against.get(control) for row in rows]
+        has_row = control in results.suite.estimators_with_own_row
         add(f"verdict_{control.replace('-', '_')}", (one and one.verdict for one in comparisons),
-            short.replace("\n", " ") * has_sobel, verdicts(comparisons), short=short, worth=worth, side="left",
-            has_words=True)  # fmt: skip
+            short.replace("\n", " ") * (compared and has_row), verdicts(comparisons), short=short, worth=worth,
+            side="left", has_words=True)  # fmt: skip
     doubts = (table.list_doubts(name, Shown.NAME, Shown.GAIN) for name in names)
     add("flag", (" ".join(doubt.sentence for doubt in found) or None for found in doubts), has_words=True)
     grades = ([mark.grade for mark in table.marks.get(name, ()) if mark.grade] for name in names)

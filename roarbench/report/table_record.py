@@ -230,6 +230,7 @@ def make_column(
     form: Callable[[Any], str] = format_value,
     **more: Any,
 ) -> Column:
-    """Make a column whose texts are the values in this form, unless texts are given."""
+    """Make a column whose texts are the values in this form, or a dash for None, unless texts are given."""
     listed = tuple(values)
-    return Column(key, listed, heading, tuple(texts) or tuple(map(form, listed)), **more)
+    shown = tuple(texts) or tuple(MISSING if value is None else form(value) for value in listed)
+    return Column(key, listed, heading, shown, **more)

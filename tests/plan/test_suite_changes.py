@@ -55,5 +55,5 @@ def test_set_fill_and_unit_rejects_pixels_or_blur_on_table():
     assert {block.fill for block in set_allowed_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
     with pytest.raises(CallerError, match="unit is 'pixel', but a table has no pixels; use scalar"):
         set_allowed_fill_and_unit(table, "", Unit.PIXEL)
-    with pytest.raises(CallerError, match="a table lacks; use one of mean, black, noise"):
+    with pytest.raises(CallerError, match="a table lacks; use one of mean, black"):
         set_allowed_fill_and_unit(table, "blur")

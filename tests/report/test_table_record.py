@@ -2,13 +2,14 @@
 
 import csv
 import json
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 
 from roarbench.report import suite_table_columns
 from roarbench.report.combined_table import present
-from roarbench.report.table_record import ROW_KEY, Column, Table, list_texts_beside_gain
+from roarbench.report.table_record import ROW_KEY, Column, Table, list_texts_beside_gain, make_column
 from roarbench.report.table_renderers import (
     format_csv,
     format_html,
@@ -18,7 +19,8 @@ from roarbench.report.table_renderers import (
     render,
 )
 from roarbench.stats.intervals import Estimate
-from tests.helpers.made_up_results import make_suite_results, make_table, make_table_of_both_gains, render_text
+from tests.helpers.made_up_results import SUITE, make_suite_results, make_table, make_table_of_both_gains, render_text
+from tests.helpers.shown_tables import list_columns
 
 NAMES = Column(ROW_KEY, ("a", "b"), "estimator", ("A", "B"), side="left")
 GAIN = Column("gain", (Estimate(1.0, 0.5, 1.5), Estimate()), "gain [95%]", ("+1.0 [+0.5, +1.5]", "–"))
@@ -27,6 +29,17 @@ LEVEL = Column("kept{}/0.5", (Estimate(0.1, 0.0, 0.2), None), "kept at 0.5", ("1
 TABLE = Table(
     "T", (GAIN, NAMES, WORD, LEVEL), ("short",), ("all",), {"suite": "s", "hash": "h"}, ("hash",), {"kept": "share"}
 )
+
+
+def test_missing_value_is_dash_in_any_form():
+    assert make_column("width", (1.25, None), "width", form="{:.1f}".format).texts == ("1.2", "–")
+
+
+def test_controls_that_suite_lacks_have_no_column():
+    blocks = tuple(replace(block, estimators=("random", "grad")) for block in SUITE.blocks)
+    columns = list_columns(make_table(make_suite_results(replace(SUITE, blocks=blocks))))
+    headings = [column.heading for column in columns]
+    assert "vs Random" in headings and not {"vs Sobel", "vs blurred random"} & set(headings)
 
 
 def test_plain_rows_begin_with_name_and_nest_groups():
