@@ -38,7 +38,7 @@ _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes
 _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any large text
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
-_INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected; smallest share of rows or images
+_INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected; smallest share of rows and of images
 _ZEROS = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
@@ -243,14 +243,15 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
 
 
 def _names_images(table: LabelTable, column: str, index: ImageIndex, paths: Sequence[str]) -> bool:
-    """Return whether a fifth of the rows name an image, or a fifth of the images beside a named image are named."""
+    """Return whether a fifth of the rows name an image, or a twentieth of the images beside a named image are named."""
     place = table.columns.index(column)
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
     if sum(index.has(row[place]) for row in inspected) >= _MIN_NAMED * len(inspected):
         return True
-    found = {path for row in table.rows if index.has(row[place]) for path in index.find(row[place])[:1]}
+    names = {row[place] for row in table.rows if index.has_by_no_chance(row[place])}
+    found = {path for name in names for path in index.find(name)[:1]}
     folders = {path.rpartition("/")[0] for path in found}
-    return len(found) >= max(1, _MIN_NAMED * sum(path.rpartition("/")[0] in folders for path in paths))
+    return len(found) >= max(1, _MIN_IMAGES * sum(path.rpartition("/")[0] in folders for path in paths))
 
 
 def _make_plan(

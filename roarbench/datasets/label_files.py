@@ -95,6 +95,10 @@ class ImageIndex:
         stem = _remove_suffix(name.replace("\\", "/").strip()).rpartition("/")[2]
         return bool(name) and stem in self._by_stem and bool(self.find(name))
 
+    def has_by_no_chance(self, name: str) -> bool:
+        """Return whether a name is that of an image, and no number of up to four digits."""
+        return self.has(name) and not (name.isdecimal() and len(name) < _LONG_NUMBER)
+
     def find_one(self, name: str, source: Path, folder: str) -> str:
         """Return the image that a name means, or an empty string; raise DataError if it may mean several images."""
         found = self.find(name, folder, source.stem)
@@ -220,7 +224,7 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
     if not any(index.has(cell) for row in inspected for cell in row):  # only some of the images may be on the disk
         different = [len({*cells}) for cells in zip(*inspected, strict=True)]
         places = [place for place, count in enumerate(different) if 2 * count > len(inspected)]
-        inspected = [row for row in table.rows if any(_names_some_image(row[place], index) for place in places)]
+        inspected = [row for row in table.rows if any(index.has_by_no_chance(row[place]) for place in places)]
         inspected = inspected[:: -(-len(inspected) // _INSPECTED) or 1]
     hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
     usual = [name for name in table.columns if table.named and simplify_column_name(name) in PATH_NAMES and hits[name]]
@@ -232,11 +236,6 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
         return min(usual, key=lambda name: (not paths[name], PATH_NAMES.index(simplify_column_name(name))))
     best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
     return best if best and hits[best] else ""
-
-
-def _names_some_image(name: str, index: ImageIndex) -> bool:
-    """Return whether a name is that of an image; a number of up to four digits may be one by chance."""
-    return index.has(name) and not (name.isdecimal() and len(name) < _LONG_NUMBER)
 
 
 def _find_wanted_column(table: LabelTable, wanted: str) -> str:

@@ -673,7 +673,9 @@ def test_numbers_that_name_few_images_by_chance_are_no_names(tmp_path):
         path = tmp_path / "cd"[number % 2] / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)))
-    (tmp_path / "prices.csv").write_text("price,label\n" + "".join(f"{n * 13 % 4000},{n % 3}\n" for n in range(4000)))
+    (tmp_path / "prices.csv").write_text(
+        "price,label\n" + "".join(f"{n * 13 % 4000},{'xyz'[n % 3]}\n" for n in range(4000))
+    )
     record = infer_dataset(tmp_path, lambda line: None)
     assert record.classes == 2 and not record.label_files
 
