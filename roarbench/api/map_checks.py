@@ -1,12 +1,15 @@
-"""Find functions whose maps are of another class than the target, transposed or mirrored."""
+"""Find functions whose maps are of another class than the target, turned, or by rules that miss activations."""
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
@@ -17,6 +20,16 @@ _OTHER_CLASS = (
     "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
     "about the predicted class; explain the given targets"
 )
+_MISSED = (
+    "misses activations that the network calls as functions, such as torch.nn.functional.relu: the rules of captum, "
+    "zennit and others reach modules alone; write a module, such as nn.ReLU, for each use, or use 'gb' or 'deeplift'"
+)
+_RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, torch.ops.aten.relu.default)
+_MODULES: dict[Any, type[nn.Module]] = {
+    **dict.fromkeys(_RELUS, nn.ReLU),
+    **dict.fromkeys((torch.tanh, Tensor.tanh), nn.Tanh),
+    **dict.fromkeys((torch.sigmoid, Tensor.sigmoid), nn.Sigmoid),
+}
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
@@ -31,6 +44,8 @@ def describe_unfit_maps(
         yield _OTHER_CLASS
     if are_turned(maps, (make_maps(changed, targets) for changed in change_corners(images))):
         yield TURNED
+    if _misses_functions(partial(make_maps, images, targets), maps, network, images):
+        yield _MISSED
 
 
 def _is_of_another_class(
@@ -97,3 +112,62 @@ def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> It
     adapt = make_logits_hook(lambda output: change(extract_logits(output)))
     with find_own_network(network).register_forward_hook(adapt, with_kwargs=True):
         yield
+
+
+def _misses_functions(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor) -> bool:
+    """Return whether maps are others once each activation that the network calls as a function is a module."""
+    own, added = find_own_network(network), list[nn.Module]()
+    if isinstance(own, torch.jit.ScriptModule):  # takes no modules
+        return False
+    with torch.no_grad():
+        logits = network(images.clone())
+        with _call_modules(own, added):
+            same = torch.equal(logits, network(images.clone()))  # not if a ReLU's input in place is read again
+    if not added or not same:
+        return False
+    with suppress(Exception):  # a function may not expect more modules
+        return not are_equal_up_to_rounding(maps, make_maps(watch=_call_modules(own, added)))
+    return False
+
+
+@contextmanager
+def _call_modules(network: nn.Module, added: list[nn.Module]) -> Iterator[None]:
+    """Meanwhile, the network has the modules `added`, and calls them in place of functions; missing ones are made."""
+    with ExitStack() as stack:
+        for number, module in enumerate(added):
+            network.add_module(f"added_{number}", module)
+            stack.callback(network.__delattr__, f"added_{number}")
+        calls = _ModuleCalls(added)
+        for module in network.modules():
+            if isinstance(module, tuple(_MODULES.values())) and module not in added:
+                stack.callback(module.register_forward_pre_hook(calls.enter_module).remove)
+                stack.callback(module.register_forward_hook(calls.leave_module, always_call=True).remove)
+        stack.callback(network.register_forward_pre_hook(calls.begin).remove)
+        with calls:
+            yield
+
+
+class _ModuleCalls(TorchFunctionMode):
+    """A mode in which a network calls modules in place of functions, one for each call in a forward pass."""
+
+    def __init__(self, added: list[nn.Module]) -> None:
+        super().__init__()
+        self.added, self.number, self.depth = added, 0, 0
+
+    def begin(self, *_: Any) -> None:
+        """Start a forward pass of the network, of which this is a hook."""
+        self.number = 0
+
+    def enter_module(self, *_: Any) -> None:
+        self.depth += 1
+
+    def leave_module(self, *_: Any) -> None:
+        self.depth -= 1
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        if call not in _MODULES or self.depth or not arguments:
+            return call(*arguments, **(options or {}))
+        if self.number == len(self.added):
+            self.added.append(_MODULES[call]())
+        self.number += 1
+        return self.added[self.number - 1](arguments[0])

@@ -10,7 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from captum.attr import FeaturePermutation, InputXGradient, NoiseTunnel, Saliency
+from captum.attr import (
+    DeepLift,
+    FeaturePermutation,
+    GuidedBackprop,
+    InputXGradient,
+    NoiseTunnel,
+    Saliency,
+)
 from captum.module import GaussianStochasticGates
 from torch import nn
 from torch.nn import functional as F
@@ -528,6 +535,33 @@ def test_maps_of_single_images_cause_no_warning(networks, mine):
 def test_maps_that_are_transposed_or_mirrored_cause_a_warning(networks, turn):
     with pytest.warns(UserWarning, match="by mine follows a change of .* it seems to be transposed, mirrored or"):
         rb.own_network_gain(networks, IMAGES, {"mine": lambda m, x, t: turn(weigh_pixels(m, x, t))})
+
+
+class WithFunctions(nn.Module):
+    """A network whose activations are functions, as those of GoogLeNet and the last one of DenseNet are."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.first, self.second, self.head = nn.Conv2d(2, 8, 3), nn.Conv2d(8, 8, 3), nn.Linear(32, 2)
+        self.act, self.last = act, nn.ReLU()
+
+    def forward(self, images):
+        values = self.last(self.second(self.act(self.first(images))))
+        return self.head(values.flatten(1))
+
+
+@pytest.mark.parametrize("act", [F.relu, lambda x: x.relu_(), torch.tanh, nn.ReLU()])
+@pytest.mark.parametrize("mine", [GuidedBackprop, DeepLift, Saliency, InputXGradient])
+@pytest.mark.filterwarnings("ignore:Setting (forward, )?backward hooks", "ignore:more than 50%")
+def test_rules_that_reach_modules_alone_cause_a_warning(act, mine, recwarn):
+    """captum's guided backprop of DenseNet-121 lacks one ReLU, that of GoogLeNet nearly is the gradient."""
+    torch.manual_seed(0)
+    model = WithFunctions(act).eval()
+    rb.check(model, IMAGES, LABELS, {"mine": mine}, fills=("mean",))
+    missed = [warning for warning in recwarn if "by mine misses activations that the network" in str(warning.message)]
+    has_rule = mine is DeepLift or (act is not torch.tanh and mine is GuidedBackprop)
+    assert bool(missed) is (has_rule and not isinstance(act, nn.Module))
+    assert [name for name, _ in model.named_children()][:3] == ["first", "second", "head"] and len(model._modules) < 6
 
 
 def keep_hooks(change):
