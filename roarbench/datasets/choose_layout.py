@@ -284,7 +284,7 @@ def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
-        if not labels.usual and (not labels.clear or GROUP_NAME.fullmatch(labels.columns.label)):
+        if not labels.usual and (labels.rivals or GROUP_NAME.fullmatch(labels.columns.label)):
             continue
         seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
         if not _are_same_classes(class_of, labels.labels, common):

@@ -54,7 +54,6 @@ class LabelPlan:
     content: ImageLabels
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
-    clear: bool = True  # whether no other column could be that of labels
     rivals: tuple[str, ...] = ()  # numbers of the columns without names that could be those of labels, too
 
     @property
@@ -266,9 +265,8 @@ def _make_plan(
         content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
         if _could_be_classes(content.labels.values()):
             usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
-            clear = table.named or len(table.columns) == 2
             rivals = () if table.named else _find_rivals(table, {path_column, label, split}, label)
-            return LabelPlan(tuple(patterns), columns, content, usual, values, clear, rivals)
+            return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:
         return None
     wanted = LabelColumns(path_column, "", split if table.named else table.path.name)

@@ -186,7 +186,7 @@ def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, li
         ("labels/all.txt", "", "pictures/{path} {label}", True),  # as RVL-CDIP and Clothing1M
         ("train.csv", "id,landmark_id\n", "{stem},{label}", True),
         ("train.csv", "id,patient_id\n", "{stem},{label}", False),
-        ("boxes.txt", "", "pictures/{path} {label} 7 7", False),
+        ("boxes.txt", "", "pictures/{path} {label} {third} 7", False),
     ],
 )
 def test_lists_of_images_and_labels_that_contradict_folders_are_named(tmp_path, name, heading, row, warned):
@@ -195,7 +195,7 @@ def test_lists_of_images_and_labels_that_contradict_folders_are_named(tmp_path, 
     for number, path in enumerate(paths):
         (tmp_path / "set" / "pictures" / path).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (15 * number, 9, 40)).save(tmp_path / "set" / "pictures" / path)
-        rows.append(row.format(path=path, stem=path[2:-4], label=number % 2))
+        rows.append(row.format(path=path, stem=path[2:-4], label=number % 2, third=number % 3))
     (tmp_path / "set" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "set" / name).write_text(heading + "\n".join(rows))
     record, said = infer_with_messages(tmp_path / "set")
