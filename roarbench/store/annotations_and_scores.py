@@ -89,11 +89,9 @@ def read_annotations_of_kinds(
     """Return a dict from each kind to its annotations by subject; `subjects` has the subjects of each kind."""
     keys = {f"{kind} {subject}": (kind, subject) for kind, some in subjects.items() for subject in some}
     found: dict[AnnotationKind, dict[str, Any]] = {kind: {} for kind in subjects}
-    with database.begin_read() as connection:
-        statement = select(remarks.c.key, remarks.c.value)
-        for key, value in select_matching(connection, statement, remarks.c.key, keys):
-            kind, subject = keys[key]
-            found[kind][subject] = value
+    for key, value in database.read(select(remarks.c.key, remarks.c.value), remarks.c.key, keys):
+        kind, subject = keys[key]
+        found[kind][subject] = value
     return found
 
 
@@ -223,8 +221,7 @@ class StoredScore(NamedTuple):
 def read_scores(database: Database, specs: Mapping[tuple[str, str], ScoreSpec]) -> dict[tuple[str, str], StoredScore]:
     """Return the stored scores among these specifications, by (estimator, metric); missing scores have no entry."""
     statement = select(scores.c.estimator, scores.c.key, scores.c.value, scores.c.count)
-    with database.begin_read() as connection:
-        stored = {(name, key): StoredScore(*score) for name, key, *score in connection.execute(statement)}
+    stored = {(name, key): StoredScore(*score) for name, key, *score in database.read(statement)}
     scored = {name for name, _ in stored}
     keys = {cell: (cell[0], spec.key) for cell, spec in specs.items() if cell[0] in scored}  # a key is a slow hash
     return {cell: stored[key] for cell, key in keys.items() if key in stored}

@@ -85,10 +85,9 @@ def _strip_twin(name: str) -> str:
 
 def find_keys_even_if_archived(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
-    with database.begin_read() as connection:
-        tables = (results, failures, forgotten)
-        statements = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in tables]
-        return sorted({key for statement in statements for key in connection.scalars(statement)})
+    tables = (results, failures, forgotten)
+    statements = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in tables]
+    return sorted({row.key for statement in statements for row in database.read(statement)})
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
@@ -118,11 +117,9 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
     """Return the archived rows of these runs, oldest first."""
-    with database.begin_read() as connection:
-        archived = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
         ArchivedRow(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)
-        for row in archived
+        for row in database.read(select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys)
     ]
 
 

@@ -11,19 +11,19 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy import URL, Column, Connection, Engine, Select, create_engine, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from roarbench.common.errors import EmptyStore, RunError, StoreError
 from roarbench.store.database_errors import PATIENCE, convert_database_errors, is_temporary
-from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version
+from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version, select_matching
 
 T = TypeVar("T")
 
@@ -61,6 +61,12 @@ class Database:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
         with self._report_damaged_rows():
             return self._retry_while_unreachable(lambda: self._run_in_transaction(self._engines["reading"], work))
+
+    def read(self, statement: Select[Any], column: Column[str] | None = None, keys: Collection[str] = ()) -> list[Any]:
+        """Return the rows of a statement, or those that have one of these keys in a column; repeated as `run_read`."""
+        if column is None:
+            return self.run_read(lambda connection: list(connection.execute(statement)))
+        return self.run_read(lambda connection: list(select_matching(connection, statement, column, keys)))
 
     @contextmanager
     def _open_transaction(self, engine: Engine) -> Iterator[Connection]:

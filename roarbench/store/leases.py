@@ -275,12 +275,7 @@ class Failures:
 
     def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
         """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
-
-        def work(connection: Connection) -> dict[str, str]:
-            rows = select_matching(connection, select(stopped), stopped.c.key, keys)
-            return {row.key: row.reason for row in rows}
-
-        return self._database.run_read(work)
+        return {row.key: row.reason for row in self._database.read(select(stopped), stopped.c.key, keys)}
 
     def allow_retry_of_runs_and_steps(self, keys: Collection[str], data: str) -> set[str]:
         """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""

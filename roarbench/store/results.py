@@ -167,9 +167,8 @@ class ResultsStore:
 
     def list_keys_with_rankings(self, rankings: str) -> list[str]:
         """Return the keys of results whose rankings have this checksum."""
-        statement = select(results.c.key).where(results.c.rankings == rankings)
-        with self.database.begin_read() as connection:
-            return list(connection.scalars(statement.order_by(results.c.key)))
+        statement = select(results.c.key).where(results.c.rankings == rankings).order_by(results.c.key)
+        return [row.key for row in self.database.read(statement)]
 
     def read_results(self, keys: Collection[str], parsed_runs: Mapping[str, Run] = {}) -> dict[str, RunResult]:
         """Return a dict from these keys to results; runs in `parsed_runs` are not parsed again."""
@@ -207,21 +206,18 @@ class ResultsStore:
         names = [field.name for field in fields(Cell)]
         columns = [results.c[name] for name in names]
         same = (results.c.dataset == run.cell.dataset, results.c.model == run.cell.model, results.c.data == run.data)
-        with self.database.begin_read() as connection:
-            rows = connection.execute(select(results.c.seed, *columns).where(*same)).all()
+        rows = self.database.read(select(results.c.seed, *columns).where(*same))
         return [(read_cell_record(dict(zip(names, values, strict=True))), seed) for seed, *values in rows]
 
     def read_explained_weights(self, reference: str) -> set[str]:
         """Return the checksums of the weights of an explained network, by its key, that stored results record."""
         statement = select(results.c.weights).where(results.c.reference == reference).distinct()
-        with self.database.begin_read() as connection:
-            return {checksum for checksum in connection.scalars(statement) if checksum}
+        return {row.weights for row in self.database.read(statement) if row.weights}
 
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
         statement = select(results.c.dataset, results.c.model).distinct()
-        rows = self.database.run_read(lambda connection: connection.execute(statement).all())
-        return {(row.dataset, row.model) for row in rows}
+        return {(row.dataset, row.model) for row in self.database.read(statement)}
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
         """Return a string that changes with every new result on a data set and network, and with other records."""
@@ -269,8 +265,7 @@ def _select_count_and_newest(table: Table) -> Select[int, Any]:
 def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return a dict from keys of stored results to origins; the most recent reproduction of a result counts."""
     columns = select(results.c.key, results.c.estimator, results.c.rankings)
-    with database.begin_read() as connection:
-        stored = list(select_matching(connection, columns, results.c.key, keys))
+    stored = database.read(columns, results.c.key, keys)
     return _find_origins(database, {row.key: (row.estimator, row.rankings) for row in stored})
 
 
@@ -280,8 +275,7 @@ def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> di
     imported = find_imported_keys(database, rows)
     imported |= {key for key, (_, rankings) in rows.items() if rankings in imported_rankings}
     oldest_first = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    with database.begin_read() as connection:
-        reproduced = list(select_matching(connection, oldest_first, reproductions.c.key, imported))
+    reproduced = database.read(oldest_first, reproductions.c.key, imported)
     most_recent_verdicts = {row.key: row.verdict for row in reproduced}
     different = ReproductionOutcome.DIFFERENT
     unconfirmed = {key for key in imported if most_recent_verdicts.get(key, different) == different}
@@ -292,15 +286,13 @@ def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> di
 
 def find_imported_keys(database: Database, keys: Collection[str]) -> set[str]:
     """Return the keys of imported results; a result that this store computed from imported rankings is not imported."""
-    with database.begin_read() as connection:
-        return find_stored_keys(connection, imports, keys)
+    return database.run_read(lambda connection: find_stored_keys(connection, imports, keys))
 
 
 def read_data_of_imported_results(database: Database, dataset: str) -> frozenset[str]:
     """Return the fingerprints of the images of all imported results of a data set."""
     statement = select(results.c.data).join(imports, imports.c.key == results.c.key).distinct()
-    with database.begin_read() as connection:
-        return frozenset(connection.scalars(statement.where(results.c.dataset == dataset)))
+    return frozenset(row.data for row in database.read(statement.where(results.c.dataset == dataset)))
 
 
 UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified
@@ -320,8 +312,7 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
     """Return time, verdict and number of correct predictions of each reproduction of a result, oldest first."""
     columns = (reproductions.c.created, reproductions.c.verdict, reproductions.c.correct)
     statement = select(*columns).where(reproductions.c.key == key).order_by(reproductions.c.id)
-    with database.begin_read() as connection:
-        return [(row.created, row.verdict, row.correct) for row in connection.execute(statement)]
+    return [(row.created, row.verdict, row.correct) for row in database.read(statement)]
 
 
 def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:

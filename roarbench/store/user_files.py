@@ -29,7 +29,7 @@ from roarbench.plan.protocols import REMOVED_PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.database import Database
-from roarbench.store.schema import delete_rows, entries, failures, images, insert_new, results, select_matching, suites
+from roarbench.store.schema import delete_rows, entries, failures, images, insert_new, results, suites
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 _OLDER = timedelta(days=36_500)  # by which suites of imports count as older than suites that were run here
@@ -68,9 +68,7 @@ def read_suites(database: Database, needed: str = "") -> list[SuiteSpec]:
         RemovedName: The suite `needed`, a name or an id, has a protocol that was removed.
     """
     stored_suites, removed = [], list[str]()
-    with database.begin_read() as connection:
-        rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
-    for row in rows:
+    for row in database.read(select(suites).order_by(suites.c.created, suites.c.id)):
         with suppress(CallerError, KeyError, TypeError, ValueError):
             record = json.loads(row.record)
             if needed in (row.id, row.id.partition("@")[0]):
@@ -156,9 +154,8 @@ class ImageSource(Keyed):
 def read_image_sources(database: Database) -> list[ImageSource]:
     """Return all image sources of a store, oldest first."""
     columns = [images.c[field.name] for field in fields(ImageSource)]
-    with database.begin_read() as connection:
-        rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
-        return [ImageSource(**row._mapping) for row in rows]
+    statement = select(*columns).order_by(images.c.created, images.c.key)
+    return [ImageSource(**row._mapping) for row in database.read(statement)]
 
 
 def store_image_sources(database: Database, new: Iterable[ImageSource], used: str = "") -> None:
@@ -240,11 +237,7 @@ def insert_submission(connection: Connection, submission: Submission) -> None:
 def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
     """Return a dict from ids to stored submissions; `ids` selects submissions, and None selects all."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
-    with database.begin_read() as connection:
-        if ids is None:
-            rows = list(connection.execute(wanted))
-        else:
-            rows = list(select_matching(connection, wanted, entries.c.id, ids))
+    rows = database.read(wanted) if ids is None else database.read(wanted, entries.c.id, ids)
     return {row.id: parse_submission(row.source) for row in rows}
 
 
