@@ -92,6 +92,7 @@ class ImageIndex:
         return found
 
     def has(self, name: str) -> bool:
+        """Return whether a name may mean an image; a dictionary answers for most names that do not."""
         stem = _remove_suffix(name.replace("\\", "/").strip()).rpartition("/")[2]
         return bool(name) and stem in self._by_stem and bool(self.find(name))
 
