@@ -5,8 +5,8 @@
 # Behaviour: with torch-uncertainty 0.13.0 images and networks change places: with `reduction="none"` 200 images and 5
 #   networks have 5 values, one for each network. Networks that always agree have .87 where 0 is right, as ten classes
 #   occur among the images; networks that never agree have 0 if each of them has the same class for all images.
-# Cause: `update` (torch_uncertainty/metrics/classification/variation_ratio.py) swaps the first two axes, a rest of an
-#   earlier order of the axes. The example in the documentation shows the wrong number, .4500; by its formula it is .3500.
+# Cause: `update` (torch_uncertainty/metrics/classification/variation_ratio.py) swaps the first two axes, as if
+#   networks came first. The example in the documentation shows the wrong number, .4500; by its formula it is .3500.
 #   `VariationRatioCriterion` (torch_uncertainty/ood_criteria.py), which finds unknown images, passes the documented order.
 # Why it matters: the number is high and steady for every data set with many classes, so it reads as a healthy
 #   uncertainty of the ensemble. It says how varied the images of the batch are.

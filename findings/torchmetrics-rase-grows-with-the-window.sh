@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Guess: the relative average spectral error (RASE) is the root mean squared error in percent of the mean brightness. A
-#   grey image of .5 whose copy has .7 has 40 % in a window of any size, and so it has in sewar, which torchmetrics
-#   is tested against.
+#   grey image of .5 whose copy has .7 has 40 % in a window of any size, and so it has in sewar.
 # Behaviour: with torchmetrics 1.9.0 it has 2560 with the default window of 8 pixels, 640 with 4 and 10240 with 16. sewar
 #   0.4.10 has 40 each time. Of noisy images torchmetrics has 64 times sewar's value, up to 1 % (the border).
 # Cause: `_rase_update` (torchmetrics/functional/image/rase.py) divides the mean brightness of a window once more by the
-#   pixels of the window; `_uniform_filter` has returned the mean already. Early versions of sewar had the same line.
+#   pixels of the window; `_uniform_filter` has returned the mean already.
 # Why it matters: the number is documented as a relative error and its own example shows 5326. RASE is reported for
 #   pansharpened and restored images beside values of other programs, which are 64 times smaller; 0 stays 0, and the
 #   order of methods with one window stays right, so nothing looks wrong.
