@@ -168,11 +168,14 @@ class Reproduction:
         """Return the report for a terminal."""
         old, new = self.stored, self.again
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
-        margin = f"99.9 % of chance differences are below {100 * self.margin:.1f} points"
-        margin = margin if self.deviation is not None else "how much trainings differ by chance is unknown"
+        margin = f", 99.9 % of chance differences are below {100 * self.margin:.1f} points" if self.margin else ""
+        margin = margin if self.deviation is not None else ", how much trainings differ by chance is unknown"
+        counted, what = "correct", "correctness differs"
+        if old.run.cell.retrain is ScoredNetwork.SIBLINGS:
+            counted, what = "predictions kept", "kept predictions differ"
         lines = [
-            f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
-            f"  correctness differs on {self.differing} images, {rankings}, {margin}",
+            f"{self.verdict}: {new.correct} of {new.total} {counted}, {old.correct} in the stored run",
+            f"  {what} on {self.differing} images, {rankings}{margin}",
         ]
         if self.reused:
             networks = " and ".join(checksum[:8] for checksum in self.reused)
