@@ -36,8 +36,6 @@ def check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool
         A line about buffers that keep the given network's values.
     """
     kind = type(model).__name__
-    if other := [key for key, weight in model.named_parameters() if weight.dtype is not torch.float32]:
-        raise CallerError(f"{_describe(other, model)} is not float32; {BUILDER_ADVICE.format(kind=kind)}")
     first, second = (_reset_copy(model, seed, own_layers_last) for seed in _SEEDS)
     if unset := [key for key, weight in first.named_parameters() if bool(weight.isnan().any())]:
         owners = list(filter(None, dict.fromkeys(_find_own_class(model, key) for key in unset)))

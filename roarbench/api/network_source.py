@@ -282,6 +282,8 @@ class _Pickler(pickle._Pickler):
         if not isinstance(part, Tensor):
             return None
         trained = isinstance(part, nn.Parameter)
+        if trained and part.dtype is not torch.float32:  # the file makes float32 numbers
+            raise CallerError(f"a weight of shape {tuple(part.shape)} is {part.dtype}".replace("torch.", ""))
         content = (
             (tuple(part.shape), part.requires_grad or self.all_trained)
             if trained

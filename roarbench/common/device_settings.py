@@ -103,6 +103,16 @@ def choose_fastest_float32_layout(device: torch.device) -> torch.memory_format:
     return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
+def put_convolutions_in_layout(network: nn.Module, layout: torch.memory_format) -> None:
+    """Store the weights of convolutions in a memory format, in place.
+
+    Other weights keep theirs: a network may read them through `view` or `view_as_complex`, which channels last forbids.
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+            module.to(memory_format=layout)  # type: ignore[call-overload]
+
+
 def name_device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 

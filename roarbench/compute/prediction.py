@@ -16,6 +16,7 @@ from roarbench.common.device_settings import (
     choose_device,
     choose_fastest_float32_layout,
     find_device,
+    put_convolutions_in_layout,
     use_exact_float32,
 )
 from roarbench.compute.degraded_images import Inputs, Streamed
@@ -89,7 +90,7 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
     device = find_device(networks[0].model)
     layout = choose_fastest_float32_layout(device)
     for network in networks:
-        network.model.to(memory_format=layout).eval()  # type: ignore[call-overload]
+        put_convolutions_in_layout(network.model.eval(), layout)
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     logits: list[list[Tensor]] = [[] for _ in networks]

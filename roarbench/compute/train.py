@@ -21,6 +21,7 @@ from roarbench.common.device_settings import (
     find_device,
     is_machine_failure,
     is_out_of_memory,
+    put_convolutions_in_layout,
     use_exact_float32,
 )
 from roarbench.common.errors import Diverged, NoRoom
@@ -114,7 +115,8 @@ class Training:
         self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
     ) -> None:
         self._recipe, self._seed = recipe, seed
-        self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+        put_convolutions_in_layout(model, torch.channels_last)
+        self._model = model.train()
         self._device = find_device(model)
         self._gpu = self._device.type == "cuda"
         self._bf16 = can_use_bf16(recipe.precision, self._device)

@@ -46,6 +46,25 @@ def test_predict_logits_is_independent_of_number_of_images():
         torch.testing.assert_close(predict_logits(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
 
 
+class GlobalFilter(nn.Module):
+    """A layer whose complex weights are pairs of numbers, as in a global filter network (Rao et al. 2021)."""
+
+    def __init__(self, model, side):
+        super().__init__()
+        self.model, self.pairs = model, nn.Parameter(torch.ones(3, side, side // 2 + 1, 2))
+
+    def forward(self, x):
+        return self.model(torch.fft.irfft2(torch.fft.rfft2(x) * torch.view_as_complex(self.pairs), s=x.shape[2:]))
+
+
+def test_weights_that_are_read_as_pairs_are_trained_and_scored():
+    inputs, labels = pictures(8)
+    model = GlobalFilter(network(), inputs.pixels.shape[2])
+    fit(model, inputs, labels, NORM, RECIPE, seed=0)
+    assert predict_logits(model, inputs, NORM, batch=4).isfinite().all()
+    assert not torch.equal(model.pairs, torch.ones_like(model.pairs))
+
+
 def fit_with_plain_loop(model, inputs, labels, recipe, seed):
     """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
     generator, n, losses = seeded(seed), len(inputs), []
