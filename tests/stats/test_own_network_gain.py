@@ -71,6 +71,8 @@ def test_board_has_gain_of_each_level(protocol: Protocol, sign: int) -> None:
     scores = Correctness(tuple(kept), (0.05, 0.5), {})
     board = Judge.from_kept(scores, protocol, kept, frozenset({"fixed"}), {}).make_board()
     for row in board.rows:
+        own = np.array([kept[row.estimator][number, number] for number in range(3)])
+        assert [share.value for share in row.accuracies] == pytest.approx(own.mean((0, 2)).tolist())
         gains = [gain.in_points for gain in board.list_gains_by_level(row)]
         if row.estimator == "fixed":
             assert gains == [(0.0, None, None)] * 2
@@ -173,12 +175,14 @@ def test_equal_sums_give_equal_gains_to_the_last_bit() -> None:
 
 
 def test_permutation_p_value_counts_assignments() -> None:
-    kept = draw_answers(4, own=0.5)
-    share = kept.mean((2, 3))
-    sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
-    expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
-    assert compute_own_network_gain(kept, Order.MORF).permutation == expected == 1 / 24
-    assert compute_own_network_gain(kept[:3, :3], Order.MORF).permutation is None
+    strong, weak = draw_answers(4, own=0.5), draw_answers(4, own=0.01)
+    for kept, least in ((strong, 1), (~strong, 1), (weak, 3), (~weak, 3)):  # of 24; both sides count
+        share = kept.mean((2, 3))
+        sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
+        expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
+        assert compute_own_network_gain(kept, Order.MORF).permutation == expected >= least / 24
+    assert expected < 1 and compute_own_network_gain(strong, Order.MORF).permutation == 1 / 24
+    assert compute_own_network_gain(strong[:3, :3], Order.MORF).permutation is None
 
 
 def test_permutation_test_samples_assignments_of_many_networks() -> None:
