@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import pkgutil
 import shutil
 import signal
 import time
@@ -101,24 +102,27 @@ def test_images_that_are_only_for_testing_are_decoded_and_counted_once(links, ti
     np.testing.assert_allclose(data.mean, grey.mean((0, 2, 3)), rtol=1e-12)
 
 
+def end_on_the_way(step, decode):
+    """Decode in this process, which ends when it reaches a step."""
+    pkgutil.resolve_name(step)  # imports the module
+    owner, _, name = step.rpartition(".")
+    setattr(pkgutil.resolve_name(owner), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    decode()
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("module", "step"),
+    "step",
     [
-        (parallel_decoding, "decode_image"),
-        (parallel_decoding, "count_pixel_values"),
-        (loading, "_compute_moments"),
-        (Path, "rename"),
+        "roarbench.datasets.parallel_decoding.decode_image",
+        "roarbench.datasets.parallel_decoding.count_pixel_values",
+        "roarbench.datasets.decode_dataset._compute_moments",
+        "pathlib.Path.rename",
     ],
 )
-def test_decode_dataset_recovers_after_kill_at_any_step(module, step, decode, tmp_path):
+def test_decode_dataset_recovers_after_kill_at_any_step(step, decode, tmp_path):
     store = tmp_path / "store"
-
-    def end_on_the_way():
-        setattr(module, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        decode()
-
-    killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
+    killed = multiprocessing.get_context("spawn").Process(target=end_on_the_way, args=(step, decode))
     killed.start()
     killed.join(PATIENCE)
     assert killed.exitcode == -signal.SIGKILL

@@ -8,7 +8,7 @@ import torch
 
 from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
-from roarbench.compute import map_ranking, train
+from roarbench.compute import gpu_training, map_ranking, train
 from roarbench.compute.degraded_images import MEMORY_SHARE, DegradedImages, RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.ranking import Layout
@@ -93,6 +93,7 @@ def test_training_caches_images_on_gpu_only_if_they_fit(precision, kind, width):
 @pytest.mark.parametrize("by_recipe", [False, True])
 def test_fit_compiles_network_on_gpu_if_recipe_requests(by_recipe, monkeypatch):
     models = []
+    monkeypatch.setattr(gpu_training, "_FAILURES", [])  # of earlier tests in this process
     monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
     train_on_fake_gpu(replace(RECIPE, compile=by_recipe))
     assert bool(models) is by_recipe
