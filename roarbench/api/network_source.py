@@ -127,7 +127,7 @@ class NetworkWithSource(NamedTuple):
 
     def accepts_smaller_images(self, images: Tensor) -> bool:
         """Return whether the network accepts the smaller images of a recipe's first epochs."""
-        model = self.build_untrained(images).to(move_to_model(self.model, images)).train()
+        model = self.build_untrained(images).to(move_to_model(self.model, images).device).train()
         for share in IMAGE_RECIPE.sides:
             side = round(share * images.shape[2])
             try:
@@ -176,7 +176,7 @@ def make_network_with_source(
             function += "_of_two_classes"
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
-            untrained = network.build_untrained(few).eval().to(few)
+            untrained = network.build_untrained(few).eval().to(few.device)
         except BuilderFailed as error:
             if builder:
                 raise

@@ -146,6 +146,15 @@ def test_weights_of_other_types_are_not_written_as_float32(retrained):
         make_with_source(make_convnet(Temperature(dtype=torch.complex64)), retrained=retrained)
 
 
+def make_complex_network():
+    return make_convnet(Temperature(2j, torch.complex64))
+
+
+def test_complex_weights_of_a_builder_stay_complex():
+    made, _ = make_with_source(make_complex_network(), make_complex_network, retrained=False)
+    assert build(made, 0)[1].log.item() == 2j
+
+
 def test_own_reset_sets_initial_values():
     model = make_convnet(OwnReset(), ResetMean(), nn.BatchNorm2d(4))
     with torch.no_grad():
