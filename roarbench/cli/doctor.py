@@ -76,7 +76,9 @@ def examine_machine(store: Path) -> Iterator[Diagnosis]:
     yield _check_disk(store)
     names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
     versions = [f"{name} {read_package_version(name)}" for name in names]
-    yield Diagnosis("libraries", ", ".join(versions), True, "")
+    advice = "`import torchvision` fails, as for another torch: roarbench works, your files that import it do not; "
+    advice += "install both from one index"
+    yield Diagnosis("libraries", ", ".join(versions), _can_import_torchvision(), advice)
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
     state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
@@ -85,6 +87,14 @@ def examine_machine(store: Path) -> Iterator[Diagnosis]:
     lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
     commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
     yield Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")
+
+
+def _can_import_torchvision() -> bool:
+    try:
+        importlib.import_module("torchvision")
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
 
 
 def _check_device() -> Diagnosis:

@@ -27,6 +27,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: object())
     monkeypatch.setattr(doctor, "check_sandbox_isolation", lambda: None)
     return monkeypatch
 
@@ -47,6 +48,7 @@ def test_doctor_reports_complete_machine_as_good(machine, call, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+NO_OPERATOR = RuntimeError("operator torchvision::nms does not exist")
 NO_SANDBOX = SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, or do without")
 
 
@@ -59,6 +61,7 @@ NO_SANDBOX = SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, 
         (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", "/", "--store"),
         (doctor, "_does_hub_answer", lambda: False, "data", "the hub does not answer", "--data DIR"),
+        (doctor.importlib, "import_module", Mock(side_effect=NO_OPERATOR), "libraries", "torch 2", "from one index"),
         (doctor, "check_sandbox_isolation", Mock(side_effect=NO_SANDBOX), "sandbox", "no-sandbox", "write `apt-get`"),
     ],
 )
