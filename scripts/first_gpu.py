@@ -35,13 +35,13 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import Unit
 from roarbench.common.errors import NoRoom
 from roarbench.common.text import fit_on_one_line, format_markdown_table
+from roarbench.compute.augment import augment
 from roarbench.compute.degraded_images import Inputs, StreamedImages
 from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training
-from roarbench.compute.training_batches import augment
 from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
 

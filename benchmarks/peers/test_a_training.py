@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.common.enums import Order, Unit
+from roarbench.compute.augment import find_largest_shift
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
@@ -24,7 +25,6 @@ from roarbench.compute.prediction import Normalisation
 from roarbench.compute.ranking import Layout, count_removed, find_removed_bits
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay
-from roarbench.compute.training_batches import find_largest_shift
 from roarbench.plan.recipes import find_recipe
 
 IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9

@@ -13,12 +13,12 @@ from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.compute import training_batches
+from roarbench.compute.augment import SHIFT
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.training_batches import SHIFT
 from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS

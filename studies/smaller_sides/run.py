@@ -19,13 +19,13 @@ from torch import Tensor
 
 from roarbench.common.enums import Split, Unit
 from roarbench.compute import training_batches
+from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degraded_images import DegradedImages, degrade
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import count_removed, draw_tie_order, rank
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.compute.training_batches import augment, shrink_images
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch.nn.functional import interpolate
 
 from roarbench.common.enums import Unit
+from roarbench.compute.augment import augment, draw_crops, flip_images, shrink_images
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.training_batches import augment, draw_crops, flip_images, shrink_images
 from tests.helpers.trainings import seeded
 
 

@@ -7,12 +7,12 @@ import torch
 
 from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import NoRoom
+from roarbench.compute.augment import augment
 from roarbench.compute.degraded_images import RandomlyDegradedImages, StreamedChangingImages, StreamedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import normalise, predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import Training, fit
-from roarbench.compute.training_batches import augment
 from tests.helpers import trainings
 from tests.helpers.networks import randomise_weights
 from tests.helpers.trainings import CPU, NORM, both, network, seeded

@@ -14,12 +14,12 @@ from roarbench.common.device_settings import can_use_bf16
 from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import Diverged
 from roarbench.compute import train
+from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages, RankingMask
 from roarbench.compute.prediction import choose_scoring_batch_size, normalise, predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
-from roarbench.compute.training_batches import augment, shrink_images
 from roarbench.plan.recipes import find_recipe
 from tests.helpers.processes import run_python
 from tests.helpers.trainings import NORM, RECIPE, encoded, linear, network, pictures, seeded

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.compute.augment import augment
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.training_batches import augment
 from roarbench.datasets import planted_images
 from roarbench.estimators.estimator import Batch
 from tests.helpers.networks import importance

@@ -9,12 +9,12 @@ import torch
 from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import gpu_training, map_ranking, train
+from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degraded_images import MEMORY_SHARE, DegradedImages, RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
-from roarbench.compute.training_batches import augment, shrink_images
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Batch, ClassImages, Estimator, SharedPassSettings
