@@ -238,7 +238,7 @@ class Explainers:
             batch.images.detach_().copy_(images)
             batch.images.grad = batch.images._backward_hooks = None
             batch.targets.copy_(targets)
-            return self._call_function(name, batch._replace(ids=ids), watch).clone()
+            return self._call_function(name, batch._replace(ids=ids), watch)
 
         maps, so = make_maps(images, targets), "so the row is not about maps of single images"
         for row in (1, 0):

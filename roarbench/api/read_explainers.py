@@ -113,7 +113,7 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
             raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
         if not maps.ndim:
             raise CallerError(f"{name} returned a single number, expected a map for each image")
-        return to_map_tensor(maps, f"maps of {name}")
+        return to_map_tensor(maps, f"maps of {name}").clone()  # a function may reuse its array in the next call
 
     return explain
 

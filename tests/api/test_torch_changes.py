@@ -26,6 +26,8 @@ from torch.overrides import TorchFunctionMode
 
 import roarbench as rb
 from roarbench.api.call_guard import list_foreign_functions, read_functions, restore_functions
+from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.read_explainers import read_explainers
 from roarbench.compute.networks import StridedProjection, build_network
 from tests.helpers.user_networks import WithChangedOutput
 
@@ -405,6 +407,21 @@ KEPT_OR_PLACED = {
     "first labels": lambda: lambda m, x, t: compute_gradient(m, x, torch.arange(len(x)) // 2 % 2),
     "one noise": lambda: lambda m, x, t: torch.rand(x.shape, generator=torch.Generator().manual_seed(0)),
 }
+
+
+def test_functions_may_return_one_array_again(networks, monkeypatch):
+    """On a GPU, a batch of a suite's size is explained in several calls."""
+    held = np.zeros((2, 2, 6, 6), np.float32)
+
+    def mine(model, images, targets):
+        held[: len(images)] = compute_gradient(model, images, targets).detach()
+        return held[: len(images)]
+
+    explained = read_explainers({"mine": mine}, IMAGES, 3)
+    (batch, *_) = make_batch_per_network(networks, IMAGES, torch.zeros(24, dtype=torch.long), torch.arange(24))
+    monkeypatch.setattr("roarbench.api.explainers._EXPLAINED_PIXELS", 2 * 36)
+    maps = explained.make_maps_in_calling_thread(batch)["mine"]
+    torch.testing.assert_close(maps, compute_gradient(networks[0], IMAGES, batch.targets).detach())
 
 
 @pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
