@@ -1,4 +1,4 @@
-"""Find functions whose maps are of another class than the target, turned, or by rules that miss activations."""
+"""Find functions whose maps are of another class than the target, turned, or by rules that miss functions."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,15 +21,17 @@ _OTHER_CLASS = (
     "about the predicted class; explain the given targets"
 )
 _MISSED = (
-    "misses activations that the network calls as functions, such as torch.nn.functional.relu: the rules of captum, "
-    "zennit and others reach modules alone; write a module, such as nn.ReLU, for each use, or use 'gb' or 'deeplift'"
+    "misses activations or pools that the network calls as functions, such as torch.nn.functional.relu: the rules of "
+    "captum, zennit and others reach modules alone; write a module for each use, or use 'gb' or 'deeplift'"
 )
 _RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, torch.ops.aten.relu.default)
 _MODULES: dict[Any, type[nn.Module]] = {
     **dict.fromkeys(_RELUS, nn.ReLU),
     **dict.fromkeys((torch.tanh, Tensor.tanh), nn.Tanh),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid), nn.Sigmoid),
+    **dict.fromkeys((F.max_pool2d, torch.max_pool2d), nn.MaxPool2d),
 }
+_OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arguments of the function after the input
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
@@ -165,9 +167,12 @@ class _ModuleCalls(TorchFunctionMode):
         self.depth -= 1
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        if call not in _MODULES or self.depth or not arguments:
-            return call(*arguments, **(options or {}))
+        options = options or {}
+        if call not in _MODULES or self.depth or not arguments or options.get("return_indices"):
+            return call(*arguments, **options)
         if self.number == len(self.added):
-            self.added.append(_MODULES[call]())
+            is_pool = _MODULES[call] is nn.MaxPool2d
+            given = dict(zip(_OF_POOLS, arguments[1:], strict=False)) | options if is_pool else {}
+            self.added.append(_MODULES[call](**given))
         self.number += 1
         return self.added[self.number - 1](arguments[0])

@@ -567,7 +567,11 @@ class WithFunctions(nn.Module):
         return self.head(values.flatten(1))
 
 
-@pytest.mark.parametrize("act", [F.relu, lambda x: x.relu_(), torch.tanh, nn.ReLU()])
+def pool(values):
+    return F.max_pool2d(values, 3, stride=1, padding=1)
+
+
+@pytest.mark.parametrize("act", [F.relu, lambda x: x.relu_(), torch.tanh, pool, nn.ReLU()])
 @pytest.mark.parametrize("mine", [GuidedBackprop, DeepLift, Saliency, InputXGradient])
 @pytest.mark.filterwarnings("ignore:Setting (forward, )?backward hooks", "ignore:more than 50%")
 def test_rules_that_reach_modules_alone_cause_a_warning(act, mine, recwarn):
@@ -575,8 +579,10 @@ def test_rules_that_reach_modules_alone_cause_a_warning(act, mine, recwarn):
     torch.manual_seed(0)
     model = WithFunctions(act).eval()
     rb.check(model, IMAGES, LABELS, {"mine": mine}, fills=("mean",))
-    missed = [warning for warning in recwarn if "by mine misses activations that the network" in str(warning.message)]
-    has_rule = mine is DeepLift or (act is not torch.tanh and mine is GuidedBackprop)
+    missed = [
+        warning for warning in recwarn if "by mine misses activations or pools that the network" in str(warning.message)
+    ]
+    has_rule = mine is DeepLift or (act not in (torch.tanh, pool) and mine is GuidedBackprop)
     assert bool(missed) is (has_rule and not isinstance(act, nn.Module))
     assert [name for name, _ in model.named_children()][:3] == ["first", "second", "head"] and len(model._modules) < 6
 
