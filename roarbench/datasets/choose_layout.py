@@ -267,14 +267,16 @@ def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], 
 def _describe_other_splits(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
     """Yield a warning for files that give images of the folders of one split to the other split."""
     train, test = ("".join(f"{part}/" for part in (plan.base, split) if part) for split in (plan.train, plan.test))
-    for source in (search.splits, *search.plans) if plan.test else ():
-        for_training, for_testing = (source.split_values if source else None) or ("", "")
+    for source in filter(None, (search.splits, *search.plans)) if plan.test else ():
+        for_training, for_testing = source.split_values or ("", "")
+        splits = source.content.splits if source.split_values else {}
         moved = [
             path
-            for path, value in (source.content.splits.items() if source and for_testing else ())
+            for path, value in splits.items()
             if value == for_testing and path.startswith(train) or value == for_training and path.startswith(test)
         ]
-        if moved and source:
+        # a file of the training images alone may divide these once more, to train and to validate
+        if moved and any(path.startswith(test) for path in splits):
             seen = f"{list_quoted(source.files)} gives the other split to {format_count(len(moved), 'image')}"
             yield f"warning: splits are the folders '{plan.train}' and '{plan.test}'; {seen}, such as '{moved[0]}'"
 

@@ -37,7 +37,6 @@ _PART_WORDS = {
     *("train", "training", "test", "testing", "val", "valid", "validation", "eval", "evaluation", "dev", "holdout"),
     *("query", "gallery", "probe", "unlabeled", "unlabelled", "metadata", "meta", "thumbnails", "thumbs"),
     *("pred", "prediction", "predictions"),
-    *("pred", "prediction", "predictions"),
 }
 # suspicious with a number, such as `part_1`, `patient_004_node_4`, `set_a`
 _NUMBERED_WORDS = {

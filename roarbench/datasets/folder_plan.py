@@ -1,7 +1,7 @@
 """Find the splits and the classes of images by the names of their folders."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,25 +64,27 @@ class _Tree:
     """Image files by their folders."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = [(path, path.split("/")) for path in paths]
+        self._total = len(paths)
+        self._loose = Counter(path.rpartition("/")[0] for path in paths)  # images in a folder itself
+        self._inside = defaultdict[str, Counter[str]](Counter)  # images in each folder of a folder
+        for folder, count in self._loose.items():
+            parts = folder.split("/") if folder else []
+            for level, name in enumerate(parts):
+                self._inside["/".join(parts[:level])][name] += count
 
     def list_folders(self, inside: str = "") -> Counter[str]:
         """Count the images in each folder of a folder."""
-        level = inside.count("/") + 1 if inside else 0
-        start = f"{inside}/" if inside else ""
-        return Counter(parts[level] for path, parts in self._paths if len(parts) > level + 1 and path.startswith(start))
+        return self._inside.get(inside, Counter())
 
     def count_loose(self, inside: str = "") -> int:
         """Count the images that lie in a folder itself."""
-        level = inside.count("/") + 2 if inside else 1
-        start = f"{inside}/" if inside else ""
-        return sum(len(parts) == level and path.startswith(start) for path, parts in self._paths)
+        return self._loose[inside]
 
     def find_innermost(self, inside: str = "") -> str:
         """Return the innermost of nested folders that each hold a single folder of images, as in many archives."""
         for _ in range(_MAX_NESTING):
             names = list(self.list_folders(inside))
-            is_flat = self.count_loose(inside) > _MAX_LOOSE * len(self._paths)
+            is_flat = self.count_loose(inside) > _MAX_LOOSE * self._total
             if len(names) != 1 or is_flat or not self.list_folders(_join(inside, names[0])):
                 break
             inside = _join(inside, names[0])

@@ -73,7 +73,7 @@ class ImageIndex:
         such as `train_labels.csv` means an image in a folder such as `train`.
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
-        stem = _remove_suffix(name)
+        stem = self._find_stem(name)
         found = self._by_path.get(f"{folder}/{stem}", []) if folder else []
         if not found and "/" in stem:  # a whole path needs no search among the many images of the same stem
             found = self._by_path.get(stem, [])
@@ -93,8 +93,18 @@ class ImageIndex:
 
     def has(self, name: str) -> bool:
         """Return whether a name may mean an image; a dictionary answers for most names that do not."""
-        stem = _remove_suffix(name.replace("\\", "/").strip()).rpartition("/")[2]
-        return bool(name) and stem in self._by_stem and bool(self.find(name))
+        return bool(self._find_stem(name.replace("\\", "/").strip())) and bool(self.find(name))
+
+    def _find_stem(self, name: str) -> str:
+        """Return the path that a name means, without suffix; an empty string if no image has its last part.
+
+        `a.wav` means `a.wav.png` or else `a.png`, and `a.jpg` means `a.png` or else `a.jpg.png`.
+        """
+        for suffixes in (IMAGE_SUFFIXES, (), _ORIGINAL_SUFFIXES):
+            stem = _remove_suffix(name, suffixes)
+            if stem.rpartition("/")[2] in self._by_stem:
+                return stem
+        return ""
 
     def has_by_no_chance(self, name: str) -> bool:
         """Return whether a name is that of an image, and no number of up to four digits."""
@@ -110,11 +120,11 @@ class ImageIndex:
         return found[0] if found else ""
 
 
-def _remove_suffix(path: str) -> str:
-    """Return a path without the suffix of an image or its original, in NFC, as macOS writes accents in another form."""
+def _remove_suffix(path: str, suffixes: Collection[str] = IMAGE_SUFFIXES) -> str:
+    """Return a path without the suffix of an image, in NFC, as macOS writes accents in another form."""
     path = unicodedata.normalize("NFC", path)
     stem, _, suffix = path.rpartition(".")
-    return stem if f".{suffix.lower()}" in (*IMAGE_SUFFIXES, *_ORIGINAL_SUFFIXES) else path
+    return stem if f".{suffix.lower()}" in suffixes else path
 
 
 def list_label_files(folder: Path, patterns: Sequence[str]) -> list[Path]:

@@ -244,18 +244,20 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
     """Describe people or things that have rows or images in both splits; an empty string if there are none.
 
     `train` and `test` hold the person or thing of each item of a split; without `test`, `train` holds all items, of
-    which some are drawn for testing. `source` are words for another source than the column `name`.
+    which some are drawn for testing. Empty texts stand for unknown ones. `source` are words for another source than the
+    column `name`.
     """
-    values, subject = {*train} - {""}, source or f"column '{name}'"
-    if name.lower() == "id" and len(values) == len(train):  # numbers of rows, which may begin at 0 in each split
+    known, values, tested = [*filter(None, train)], {*train} - {""}, {*test} - {""}
+    subject = source or f"column '{name}'"
+    if name.lower() == "id" and len(values) == len(known):  # numbers of rows, which may begin at 0 in each split
         return ""
-    if shared := values & {*test}:
-        seen = f"{subject}: {len(shared):,} of the {len({*test}):,} values of test {noun}s"
+    if shared := values & tested:
+        seen = f"{subject}: {len(shared):,} of the {len(tested):,} values of test {noun}s"
         seen += f", such as '{min(shared)}', are values of training {noun}s, too"
         return f"{seen}; keep all {noun}s of one {name} in one split"
-    if test or not 1 < len(values) < len(train):
+    if test or not 1 < len(values) < len(known):
         return ""
-    seen = f"{subject} {'have' if source else 'has'} {len(values):,} values in {len(train):,} {noun}s"
+    seen = f"{subject} {'have' if source else 'has'} {len(values):,} values in {len(known):,} {noun}s"
     remedy = "keep one row of each" if noun == "row" else "name splits, train and test, that keep them together"
     drawn = f"which are drawn for testing one by one, so both splits have {noun}s of one {name}"
     return f"{seen}, {drawn}; {remedy}, or expect too high accuracies"

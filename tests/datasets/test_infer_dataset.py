@@ -1,5 +1,6 @@
 """Inference of a data set from folders and files: splits, labels and columns of many names and types."""
 
+import cProfile
 import re
 import shutil
 import tomllib
@@ -15,6 +16,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.folder_plan import find_nested_copies, plan_folders
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.select_images import select_rows_of_split
@@ -214,6 +216,20 @@ def test_split_column_that_contradicts_split_folders_is_named(tmp_path):
     (tmp_path / "set" / "splits.csv").write_text("".join(rows))
     seen = "'splits.csv' gives the other split to 2 images, such as 'train/x/0.png'"
     assert f"warning: splits are the folders 'train' and 'test'; {seen}" in infer_with_messages(tmp_path / "set")[1]
+    rows = ["path,split\n", *(row.replace("test", "val") for row in rows if row.startswith("train"))]
+    (tmp_path / "set" / "splits.csv").write_text("".join(rows))  # divides the training images once more
+    assert "gives the other split" not in infer_with_messages(tmp_path / "set")[1]
+
+
+def test_many_folders_are_planned_in_few_steps():
+    def count_calls(folders):
+        with cProfile.Profile() as profile:
+            paths = [f"{number % folders}/{number}.png" for number in range(5 * folders)]
+            find_nested_copies(paths)
+            plan_folders(Path(), paths)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert count_calls(400) < 5 * count_calls(100)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,21 @@ def test_labels_are_text_of_each_image(tmp_path, name, content):
     assert not found.missing and not found.several
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("1.wav", "set/1.png"),
+        ("1.wav", "set/1.wav.png"),
+        ("set/1.dcm", "set/1.dcm.png"),
+        ("1.jpg", "1.jpg.png"),
+        ("1.v2", "1.v2.png"),
+    ],
+)
+def test_names_of_images_may_have_the_suffix_of_their_originals(name, path):
+    index = ImageIndex([path, "set/2.png"])
+    assert (index.find(name), index.has(name), index.has("3.wav")) == ([path], True, False)
+
+
 def test_first_row_may_name_an_image_that_is_gone(tmp_path):
     found = read_labels(tmp_path, "gone.png,x\n1.png,y\n2.png,x\n")
     assert (found.labels, found.missing) == ({"a/1.png": "y", "a/2.png": "x"}, ("gone.png",))

@@ -491,6 +491,9 @@ def test_ids_of_several_rows_are_those_of_things(tmp_path, count):
     path = write_rows(tmp_path / "rows.csv", "id,a,b,label", lambda n: f"{n // count},{n / 7},{n % 13},{n % 2}")
     assert ("column 'id' has 15 values in 60 rows, which are drawn for testing" in infer(path)[1]) == (count > 1)
     assert not describe_group("id", ["0", "1", "2"], ["0", "1"], "image"), "numbers of rows begin at 0 in each split"
+    assert not describe_group("id", ["0", "1", "", ""], (), "image"), "images without a row have no id"
+    assert not describe_group("patient", ["a", "b", ""], (), "image"), "no patient has several images"
+    assert "1 of the 1 values of test images" in describe_group("patient", ["a", "b", ""], ["a", ""], "image")
 
 
 @pytest.mark.parametrize("name", [".28", "[0]", "a.b"])
@@ -504,7 +507,8 @@ def test_patients_in_the_index_or_with_gaps_are_named(tmp_path, index):
     patients = [0, 0, 0, 0, 1, 1, 1, 1] if index else [None, 0, 0, 0, 1, 1, 1, 1]
     columns = {"a": NUMBERS, "b": NUMBERS[::-1], "label": [0, 1] * 4, "patient": patients}
     said = infer(write_frame(tmp_path / "rows.parquet", columns, index))[1]
-    assert "column 'patient' has 2 values in 8 rows, which are drawn for testing one by one" in said
+    known = sum(patient is not None for patient in patients)
+    assert f"column 'patient' has 2 values in {known} rows, which are drawn for testing one by one" in said
 
 
 @pytest.mark.parametrize(
