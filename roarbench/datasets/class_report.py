@@ -58,7 +58,8 @@ _MAX_SAMPLED, _PER_CLASS = 512, 8  # images of each split whose values are inspe
 _MASK_VALUES, _VALUE_WIDTH = 3, 8  # a mask has up to 3 values; lossy compression moves them by up to 8
 _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
 _CORNERS = {"upper left corner's": (0, 0), "lower right corner's": (-1, -1)}  # a frame or a stamp may tell the class
-_FILE_PROPERTIES = ("format", "kind of colours (Pillow's mode)", "size", *(f"{name} brightness" for name in _CORNERS))
+_COLOURS = "kind of colours (Pillow's mode)"
+_FILE_PROPERTIES = ("format", _COLOURS, _COLOURS, "size", *(f"{name} brightness" for name in _CORNERS))
 _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other images, for a warning
 
 
@@ -237,7 +238,7 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     for noun, values in zip(_FILE_PROPERTIES, zip(*kinds, strict=True), strict=True):
         pairs = {*zip(values, labels, strict=True)}
         of_value, of_class = (Counter(side) for side in zip(*pairs, strict=True))
-        alone = [pair for pair in sorted(pairs) if of_value[pair[0]] == of_class[pair[1]] == 1 < len(pairs)]
+        alone = [pair for pair in sorted(pairs) if pair[0] and of_value[pair[0]] == of_class[pair[1]] == 1 < len(pairs)]
         if alone and labels.count(alone[0][1]) >= _HANDFUL:
             value, one = alone[0]
             seen = f"all inspected images of the class '{images.classes[one]}', and no others, have the {noun} {value}"
@@ -261,10 +262,9 @@ def _describe_file(content: bytes) -> tuple[str, ...]:
         with Image.open(BytesIO(content)) as image:
             grey = np.asarray(image.convert("L"))
             corners = [f"{grey[place] // 32 + 1} of 8" for place in _CORNERS.values()]
-            kind = image.mode
-            if kind in ("RGB", "RGBA", "P") and np.ptp(np.asarray(image.convert("RGB")), axis=2).max() == 0:
-                kind += " without colours"
-            return image.format or "", kind, f"{image.width} x {image.height}", *corners
+            is_grey = image.mode in ("RGB", "RGBA", "P") and not np.ptp(np.asarray(image.convert("RGB")), axis=2).any()
+            colours = f"{image.mode} without colours" * is_grey
+            return image.format or "", image.mode, colours, f"{image.width} x {image.height}", *corners
     except Exception:  # damaged images are reported by the check of damage
         return ("",) * len(_FILE_PROPERTIES)
 

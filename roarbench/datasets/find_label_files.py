@@ -161,7 +161,8 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
     is_long = pattern.lower().endswith(CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
-    if is_class_list or not (names_files or is_long or table.find_column(LABEL_NAMES)):
+    is_log = all(parse_numbers([*filter(None, row)]) for row in table.rows[-1:])  # numbers alone, as of epochs
+    if is_class_list or not (names_files or is_long and not is_log or table.find_column(LABEL_NAMES)):
         return _describe_labels_of_folders(table, folders)
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}

@@ -282,7 +282,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
-    sides, grey, oblong, several, transparent, blank = [], [], 0, 0, 0, 0
+    sides, grey, oblong, several, transparent, blank = [], [], 0, 0, 0, Counter[bool]()
     values = set[float]()  # smallest and largest value of each channel of 8 bits
     for content in contents:
         # Pillow raises many exception types on damaged files, of which only a few are left
@@ -295,9 +295,10 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
             if (deep := inspect_image(content).values) is None:
                 ends = np.ravel(image.convert("RGB").getextrema())
                 values |= {*ends.tolist()}
-            blank += np.ptp(deep) == 0 if deep is not None else (ends[::2] == ends[1::2]).all()
             alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
-            transparent += alpha is not None and alpha.getextrema() != (255, 255)
+            is_transparent = alpha is not None and alpha.getextrema() != (255, 255)
+            transparent += is_transparent
+            blank[is_transparent] += np.ptp(deep) == 0 if deep is not None else (ends[::2] == ends[1::2]).all()
     if oblong:
         seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
@@ -307,9 +308,13 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
     if transparent:
         seen = f"{transparent} of {format_count(len(sides), 'inspected image')} are transparent in part"
         warn(f"{seen}: the colours stored there are used; to use others, save the images without transparency")
-    if blank:
-        seen = f"{blank} of {format_count(len(sides), 'inspected image')} have one value throughout"
-        warn(f"warning: {seen}, such as blank pages; leave them out")
+    for is_transparent, remedy in (
+        (False, "such as blank pages; leave them out"),
+        (True, "because the transparency holds their picture; save it in grey"),
+    ):
+        if count := blank[is_transparent]:
+            seen = f"{count} of {format_count(len(sides), 'inspected image')} have one value throughout"
+            warn(f"warning: {seen}, {remedy}")
     if values and max(values) - min(values) < _FEWEST_SHADES:
         seen = f"the inspected images have values from {min(values):g} to {max(values):g} of 255"
         warn(f"warning: {seen}, and resizing merges such values; spread them over 0 to 255")

@@ -190,6 +190,7 @@ def test_masks_beside_the_folder_of_classes_need_no_pattern(tmp_path):
     [
         (lambda image, n: (image.convert("L"), "PNG"), "have the kind of colours (Pillow's mode) L;"),
         (lambda image, n: (image.convert("L").convert("RGB"), "PNG"), "(Pillow's mode) RGB without colours;"),
+        (lambda image, n: (image.convert("RGB" if n else "L").convert("RGBA"), "PNG"), "(Pillow's mode) RGBA;"),
         (lambda image, n: (image, "BMP"), "have the format BMP;"),
         (lambda image, n: (image.resize((20, 16)), "PNG"), "have the size 20 x 16;"),
         (lambda image, n: (image.resize((12 + n % 2, 12)), "PNG"), ""),

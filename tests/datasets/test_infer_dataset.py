@@ -163,6 +163,7 @@ def test_palettes_without_colours_and_transparent_images_are_named(tmp_path):
     said = infer_with_messages(tmp_path)[1]
     assert "have values from 0 to 0 of 255" in said
     assert "16 of 16 inspected images are transparent in part: the colours stored there are used" in said
+    assert "16 of 16 inspected images have one value throughout, because the transparency holds their picture" in said
 
 
 @pytest.mark.parametrize("listed", ["both", "one"])

@@ -405,6 +405,7 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
         ),
         ({"metadata.jsonl": "\n", "empty.csv": ""}, [20, 20], ""),
         ({"sizes.csv": "file,width\nx.png,3\ny.png,5\n"}, [20, 20], ""),
+        ({"history.csv": "epoch,loss,lr\n" + "".join(f"{n},{1 / n},1e-3\n" for n in range(100, 160))}, [20, 20], ""),
         ({"plot.png": "x"}, [20, 20], ""),
         ({"predictions.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
         ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
