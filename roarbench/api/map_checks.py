@@ -1,6 +1,7 @@
 """Find functions whose maps are of another class than the target, turned, or by rules that miss functions."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -32,6 +33,7 @@ _MODULES: dict[Any, type[nn.Module]] = {
     **dict.fromkeys((F.max_pool2d, torch.max_pool2d), nn.MaxPool2d),
 }
 _OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arguments of the function after the input
+_ADDED = "roarbench_added"  # name of the part that a network has meanwhile
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
@@ -118,47 +120,65 @@ def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> It
 
 def _misses_functions(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, images: Tensor) -> bool:
     """Return whether maps are others once each activation that the network calls as a function is a module."""
-    own, added = find_own_network(network), list[nn.Module]()
+    own, calls = find_own_network(network), _ModuleCalls()
     if isinstance(own, torch.jit.ScriptModule):  # takes no modules
         return False
     with torch.no_grad():
-        logits = network(images.clone())
-        with _call_modules(own, added):
-            same = torch.equal(logits, network(images.clone()))  # not if a ReLU's input in place is read again
-    if not added or not same:
-        return False
+        with _call_modules(own, calls):
+            logits = network(images.clone())
+        # logits are others if a ReLU's input in place is read again
+        if not len(calls.added) or not torch.equal(logits, network(images.clone())):
+            return False
     with suppress(Exception):  # a function may not expect more modules
-        return not are_equal_up_to_rounding(maps, make_maps(watch=_call_modules(own, added)))
+        if are_equal_up_to_rounding(maps, make_maps(watch=_call_modules(own, calls))):
+            return False
+        # a function that takes the last of a network's parts, for example, has other maps because of the added part
+        return are_equal_up_to_rounding(maps, make_maps(watch=_add_modules(own, calls.added)))
     return False
 
 
 @contextmanager
-def _call_modules(network: nn.Module, added: list[nn.Module]) -> Iterator[None]:
-    """Meanwhile, the network has the modules `added`, and calls them in place of functions; missing ones are made."""
+def _add_modules(network: nn.Module, added: nn.Module) -> Iterator[None]:
+    network.add_module(_ADDED, added)
+    try:
+        yield
+    finally:
+        network.__delattr__(_ADDED)
+
+
+@contextmanager
+def _call_modules(network: nn.Module, calls: "_ModuleCalls") -> Iterator[None]:
+    """Meanwhile, the network calls modules, which `calls` makes and adds to the network, in place of functions."""
     with ExitStack() as stack:
-        for number, module in enumerate(added):
-            network.add_module(f"added_{number}", module)
-            stack.callback(network.__delattr__, f"added_{number}")
-        calls = _ModuleCalls(added)
         for module in network.modules():
-            if isinstance(module, tuple(_MODULES.values())) and module not in added:
+            if isinstance(module, tuple(_MODULES.values())):
                 stack.callback(module.register_forward_pre_hook(calls.enter_module).remove)
                 stack.callback(module.register_forward_hook(calls.leave_module, always_call=True).remove)
         stack.callback(network.register_forward_pre_hook(calls.begin).remove)
+        stack.enter_context(_add_modules(network, calls.added))
         with calls:
             yield
+
+
+class _AddedModules(nn.ModuleList):
+    """Modules that change nothing in a network that calls its parts one after another."""
+
+    def forward(self, values: Any) -> Any:
+        """Return the input."""
+        return values
 
 
 class _ModuleCalls(TorchFunctionMode):
     """A mode in which a network calls modules in place of functions, one for each call in a forward pass."""
 
-    def __init__(self, added: list[nn.Module]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.added, self.number, self.depth = added, 0, 0
+        self.added, self.depth = _AddedModules(), 0
+        self.modules, self.counts = defaultdict[str, list[nn.Module]](list), Counter[str]()  # by kind and arguments
 
     def begin(self, *_: Any) -> None:
         """Start a forward pass of the network, of which this is a hook."""
-        self.number = 0
+        self.counts.clear()
 
     def enter_module(self, *_: Any) -> None:
         self.depth += 1
@@ -170,9 +190,12 @@ class _ModuleCalls(TorchFunctionMode):
         options = options or {}
         if call not in _MODULES or self.depth or not arguments or options.get("return_indices"):
             return call(*arguments, **options)
-        if self.number == len(self.added):
-            is_pool = _MODULES[call] is nn.MaxPool2d
-            given = dict(zip(_OF_POOLS, arguments[1:], strict=False)) | options if is_pool else {}
-            self.added.append(_MODULES[call](**given))
-        self.number += 1
-        return self.added[self.number - 1](arguments[0])
+        is_pool = _MODULES[call] is nn.MaxPool2d
+        given = dict(zip(_OF_POOLS, arguments[1:], strict=False)) | options if is_pool else {}
+        kind = f"{_MODULES[call].__name__}{given}"
+        number, modules = self.counts[kind], self.modules[kind]
+        if number == len(modules):
+            modules.append(_MODULES[call](**given))
+            self.added.append(modules[-1])
+        self.counts[kind] += 1
+        return modules[number](arguments[0])

@@ -53,8 +53,8 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     """Return the network in float32 with a logit per class; warn of doubtful outputs, refuse unusable outputs."""
     model = convert_to_float32(model, name, warn_caller)
     few = take_few_images(model, pixels)
-    wrapped = wrap_to_return_logits(model, few)
-    network = add_second_logit(wrapped, few)
+    wrapped = wrap_to_return_logits(model, few[:4])  # four images show what kind of output a network has
+    network = add_second_logit(wrapped, few[:4])
     for warning in check_network(network, few, pixels if network is not wrapped else None, name):
         warn_caller(warning)
     return network

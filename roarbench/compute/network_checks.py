@@ -63,21 +63,20 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
-    if _changes_with_gradients(model, images[:2]):
+    if _changes_with_gradients(model, images[:2], logits[:2]):
         seen = f"{name} gives other logits while torch records gradients, so maps would explain another function"
         raise CallerError(f"{seen}; remove branches on torch.is_grad_enabled() or requires_grad")
     drawn = f"{name} draws random numbers in eval mode; if they change any logits, the results are wrong: remove them"
     return [*_list_warnings(logits, name), *[drawn] * draws]
 
 
-def _changes_with_gradients(model: nn.Module, images: Tensor) -> bool:
-    plain = extract_logits(model(images.clone()))
+def _changes_with_gradients(model: nn.Module, images: Tensor, logits: Tensor) -> bool:
     try:
         with torch.enable_grad():
             recorded = extract_logits(model(images.clone().requires_grad_()))
     except Exception:  # the user's network may raise anything; gradients then fail with a message of their own
         return False
-    return not are_logits_equal(plain, recorded.detach())
+    return not are_logits_equal(logits, recorded.detach())
 
 
 def _read_generator_states(model: nn.Module) -> list[Any]:

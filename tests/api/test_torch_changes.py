@@ -587,6 +587,41 @@ def test_rules_that_reach_modules_alone_cause_a_warning(act, mine, recwarn):
     assert [name for name, _ in model.named_children()][:3] == ["first", "second", "head"] and len(model._modules) < 6
 
 
+def use_activation(model, images, targets):
+    """Multiply the gradient by a function of an activation, which is called within the network's forward pass."""
+    seen = []
+    with model[0].register_forward_hook(lambda module, inputs, output: seen.append(torch.sigmoid(output))):
+        return compute_gradient(model, images, targets) * seen[0].mean((1, 2, 3), keepdim=True)
+
+
+def explain_without_last(model, images, targets):
+    features = nn.Sequential(*list(model.children())[:-1])
+    return compute_gradient(features, images, 0 * targets) * model[-1].weight[0, 0]
+
+
+@pytest.mark.parametrize("mine", [Saliency, InputXGradient, use_activation, explain_without_last, GuidedBackprop])
+@pytest.mark.filterwarnings("ignore:Setting (forward, )?backward hooks", "ignore:the network classifies")
+def test_only_rules_cause_the_warning_of_a_network_that_calls_its_parts_in_a_row(mine, recwarn):
+    """A module more in a `Sequential` would be one more layer."""
+    torch.manual_seed(0)
+    parts = (nn.Conv2d(2, 8, 3), WithFunction(torch.tanh), WithFunction(F.relu), nn.Flatten(), nn.Linear(128, 2))
+    model = nn.Sequential(*parts).eval()
+    rb.check(model, IMAGES, LABELS, {"mine": mine}, fills=("mean",))
+    assert any("misses" in str(each.message) for each in recwarn) is (mine is GuidedBackprop)
+    assert len(model) == 5 and not model._forward_pre_hooks
+
+
+class WithFunction(nn.Module):
+    """A module that calls a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, values):
+        return self.function(values)
+
+
 def keep_hooks(change):
     """Return a function that adds a hook in its first call alone, as an object of grad-cam that is kept."""
     seen = {}
