@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 Node = torch.autograd.graph.Node
 Value = tuple[Node, int]  # a tensor of an autograd graph: the operation that made it, and the number of the output
@@ -27,6 +28,7 @@ _ELEMENTWISE_NODES = {
     *("Abs", "Add", "Clone", "Div", "Erf", "Exp", "Hardsigmoid", "Mul", "Neg", "Pow", "Reciprocal", "Rsub", "Sigmoid"),
     *("Sign", "Sqrt", "Sub", "Tanh", "View", "_Relu"),
 }
+_GATES = {"Erf", "Exp", "Hardsigmoid", "Sigmoid", "Sign", "Tanh"}  # without one, a product is a power of x
 _COMPARISONS = {"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal"}
 _POOLS = {F.max_pool2d, torch.max_pool2d}
 _ELEMENTWISE = {
@@ -51,7 +53,7 @@ class Guided(TorchFunctionMode):
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
             `on` had during the compilation.
         met_relu: Whether a ReLU was called.
-        met_mask: Whether an activation was compared with 0, as in x * (x > 0), which leaves no trace in the graph.
+        met_mask: Whether an activation's comparison with 0 met an activation, as in x * (x > 0); no graph shows this.
     """
 
     def __init__(self) -> None:
@@ -61,12 +63,21 @@ class Guided(TorchFunctionMode):
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or `_Relu` instead of a ReLU."""
         if call not in _RELUS and call not in _RELUS_IN_PLACE:
-            self.met_mask |= _compares_activation_with_zero(call, arguments)
-            return call(*arguments, **(options or {}))
+            result = call(*arguments, **(options or {}))
+            self._follow_masks(call, arguments, options, result)
+            return result
         self.met_relu = True
         named = dict(zip(("input", "inplace"), arguments, strict=False)) | (options or {})
         in_place = call in _RELUS_IN_PLACE or bool(named.get("inplace"))
         return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
+
+    def _follow_masks(self, call: Any, arguments: Sequence[Any], options: Any, result: Any) -> None:
+        """Mark a comparison with 0 and what is computed from it number by number, as mask.float()."""
+        tensors = [value for value in tree_leaves((arguments, options)) if isinstance(value, Tensor)]
+        shapes = {tensor.shape for tensor in tensors if getattr(tensor, "is_mask", False)}
+        self.met_mask |= any(tensor.requires_grad and tensor.shape in shapes for tensor in tensors)
+        if _compares_activation_with_zero(call, arguments) or (isinstance(result, Tensor) and result.shape in shapes):
+            result.is_mask = True
 
     def explain_why_unguided(self, logits: Tensor) -> str:
         """Return why guided backprop does not apply to the network with these logits; an empty string if it applies."""
@@ -138,10 +149,21 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
     at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
     bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero
     by_number = name in ("Maximum", "Minimum") and len(inputs) == 1
-    with_abs = name not in ("Add", "Sub") or any(get_operation(parent) == "Abs" for parent, _ in inputs)
-    if name in _JOINTS and with_abs and len(set(inputs)) == 2 and set.intersection(*map(_list_origins, inputs)):
+    if name in _JOINTS and len(set(inputs)) == 2 and _is_rectifier(name, inputs):
         return {_JOINTS[name]}
     return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
+
+
+def _is_rectifier(name: str, inputs: Sequence[Value]) -> bool:
+    """Return whether an operation joins two functions of one tensor so that they are a rectifier."""
+    one, other = map(_list_origins, inputs)
+    between = {get_operation(node) for node, _ in one ^ other}  # from the tensor to one of the functions
+    if not one & other or between - _ELEMENTWISE_NODES:
+        return False
+    parents = {get_operation(node) for node, _ in inputs}
+    if name == "Mul":  # sign(x) * sqrt(|x|) is odd
+        return bool(between & _GATES) and "Sign" not in parents
+    return name in ("Maximum", "Minimum") or "Abs" in parents
 
 
 def _list_origins(value: Value) -> set[Value]:

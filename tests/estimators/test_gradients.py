@@ -114,6 +114,9 @@ class Doubled(torch.autograd.Function):
         (lambda x: (x + x.abs()) / 2, r"x \+ \|x\|"),
         (lambda x: x * (x > 0), "comparisons with 0"),
         (lambda x: x.masked_fill(x.le(0), 0), "comparisons with 0"),
+        (lambda x: x - (1 - (x > 0).to(x.dtype)) * x, "comparisons with 0"),
+        (lambda x: x.clone().index_put_((x < 0,), ZERO), "comparisons with 0"),
+        (lambda x: x * (1 + torch.sign(x)), r"x \* f\(x\)"),
         (nn.GELU(), "gelu"),
         (lambda x: x.clamp(min=0), "clamp"),
         (lambda x: functional.threshold(x, 0, 0), "threshold"),
@@ -142,12 +145,35 @@ class Named(nn.Module):
         return self.step(x)
 
 
+def average(x):
+    return x.mean((2, 3), keepdim=True)
+
+
+def watch_signs(x):
+    assert (x.abs() >= 0).all()
+    assert 0 <= (x > 0).float().mean() <= 1
+    return x if (average(x) > 0).all() else 1 * x
+
+
+def mask_channels(x):
+    """Let channels attend to each other, apart from those whose sum is not positive."""
+    rows = x.flatten(2)
+    attention = (rows @ rows.mT).masked_fill(~(rows.sum(2) > 0)[:, None], -1e4).softmax(2)
+    return (attention @ rows).reshape(x.shape)
+
+
 def test_guided_backprop_accepts_gates_pools_and_clamps():
     """None of these operations is a rectifier; `normalize` clamps its norm at a small number."""
     images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
     gate = nn.Conv2d(4, 4, 1)
     steps = (
         lambda x: x * gate(x).sigmoid(),
+        lambda x: (x - average(x)) * (average(x * x) - average(x) ** 2 + 0.1).pow(-0.5),
+        lambda x: torch.sign(x) * torch.sqrt(x.abs() + 0.1),  # of bilinear pooling
+        lambda x: torch.maximum(x + gate(x), x + x.roll(1, 1)) + x * (0.1 * x),
+        lambda x: (x + gate(x)) * torch.sigmoid(x + x.roll(1, 1)) + gate(x).abs(),
+        watch_signs,
+        mask_channels,
         lambda x: x[:, :2].sigmoid() * x[:, 2:],
         lambda x: torch.mul(*x.tanh().chunk(2, 1)),
         lambda x: x * torch.rsqrt((x * x).mean((2, 3), keepdim=True) + 0.1) + x,  # RMSNorm
