@@ -222,4 +222,5 @@ def _compare_within_table(table: SuiteTable, names: Mapping[str, str]) -> Differ
     subtraction = describe_subtraction(protocol, names)
     board = (protocol.name, table.unit)
     unfinished = table.unfinished_text if any(map(table.runs.is_unfinished, names)) else ""
-    return Difference(*points, p_adjusted, verdict, gains, *board, beside_zero, subtraction, planned, unfinished)
+    found = (*points, p_adjusted, verdict, gains, *board, beside_zero, subtraction, planned, unfinished)
+    return Difference(*found, (names[first], names[second]))

@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from roarbench.analysis.suite_judges import describe_verdict
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
+from roarbench.common.text import format_decimals, format_interval
 from roarbench.report.table_record import ROW_KEY, Bar, Table, format_signed_value, format_thousandths, make_column
 from roarbench.report.table_renderers import format_html, format_plain_text, make_data_frame
 from roarbench.stats.compute_board import Judge
@@ -35,7 +37,7 @@ FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts."
 
 
 class Difference(NamedTuple):
-    """Comparison of two rows of a table, paired by images, references and seeds.
+    """Comparison of two rows of a table, paired by images, references and seeds; printed as one sentence.
 
     Attributes:
         points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's
@@ -53,6 +55,7 @@ class Difference(NamedTuple):
         planned: Whether no column of a table has this comparison. It is then one planned comparison; of several such
             comparisons, some are significant by chance, and rank intervals hold for all pairs at once.
         unfinished: Missing runs that can change the verdict, such as `6 of 99 runs are missing`; empty without any.
+        names: Names of the two rows.
     """
 
     points: float | None
@@ -67,6 +70,20 @@ class Difference(NamedTuple):
     subtraction: str = ""
     planned: bool = False
     unfinished: str = ""
+    names: tuple[str, str] = ("", "")
+
+    def __repr__(self) -> str:
+        p, kind = self.p_adjusted, "p" if self.planned else "adjusted p"
+        p_text = "" if p is None else f", {kind} {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
+        if self.verdict is not None:
+            verdict = describe_verdict(self.verdict, self.names)
+        elif lacking := [name for name, gain in zip(self.names, self.gains, strict=True) if gain.value is None]:
+            verb = "has" if len(lacking) == 1 else "have"
+            verdict = f"no verdict, because {' and '.join(lacking)} {verb} no gain"
+        else:
+            fixed = set(self.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
+            verdict = f"no verdict{': both gains are 0 by construction' * fixed}"
+        return f"{self.subtraction}: {format_interval(self[:3])} points{p_text}: {verdict}"
 
 
 class TwoDifferences(NamedTuple):
@@ -74,6 +91,9 @@ class TwoDifferences(NamedTuple):
 
     roar: Difference | None
     own_network: Difference | None
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{each.protocol}, {each}" for each in self if each)
 
 
 class GainTable(ABC):
@@ -205,6 +225,7 @@ class OwnNetworkTable(GainTable):
             beside_zero=(self.verdicts[first], self.verdicts[second]),
             subtraction=f"{first} - {second}",
             planned=comparison is not None and self.judge.is_planned_alone(*pair),
+            names=(first, second),
         )
 
     def to_dataframe(self) -> "pandas.DataFrame":

@@ -26,7 +26,7 @@ from roarbench.cli.terminal import (
     propose_command,
 )
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_decimals, format_interval, wrap_lines
+from roarbench.common.text import format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 
 if TYPE_CHECKING:
@@ -70,45 +70,34 @@ def compare(
     _require_rows(result.stored, "compare", first, second)
     from roarbench.api.gain_tables import TwoDifferences
 
-    compared, names = result.compare(first, second, protocol), (first, second)
+    compared = result.compare(first, second, protocol)
     parts: dict[str, Any]
     if isinstance(compared, TwoDifferences):
-        parts = {name: one and _make_difference_record(names, one) for name, one in compared._asdict().items()}
+        parts = {name: one and _make_difference_record(one) for name, one in compared._asdict().items()}
         shown = [difference for difference in compared if difference]
     else:
-        parts, shown = _make_difference_record(names, compared), [compared]
+        parts, shown = _make_difference_record(compared), [compared]
     if not shown:
         raise CallerError(f"no protocol of {result.stored.title} measures both {first} and {second}")
-    text = "\n".join(_format_difference(result.stored.title, names, difference) for difference in shown)
+    text = "\n".join(_format_difference(result.stored.title, difference) for difference in shown)
     print_report(format, {"suite": result.stored.title, **parts}, lambda _: text)
 
 
-def _make_difference_record(names: tuple[str, str], difference: "Difference") -> dict[str, Any]:
+def _make_difference_record(difference: "Difference") -> dict[str, Any]:
     values = difference._asdict()
+    names = values.pop("names")
     gains, beside_zero = (dict(zip(names, values.pop(name), strict=True)) for name in ("gains", "beside_zero"))
     board = {"protocol": values.pop("protocol"), "unit": values.pop("unit")}
     own = {"beside_zero": beside_zero} if any(beside_zero.values()) else {}
     return {**board, "gains": {name: gain._asdict() for name, gain in gains.items()}, **own, "difference": values}
 
 
-def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
+def _format_difference(title: str, difference: "Difference") -> str:
     from roarbench.analysis.incomplete_results import write_unfinished_line
-    from roarbench.analysis.suite_judges import describe_verdict
-    from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
-    rows = zip(names, difference.gains, difference.beside_zero, strict=True)
+    rows = zip(difference.names, difference.gains, difference.beside_zero, strict=True)
     lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
-    p, kind = difference.p_adjusted, "p" if difference.planned else "adjusted p"
-    p_text = "" if p is None else f", {kind} {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
-    if difference.verdict is not None:
-        verdict = describe_verdict(difference.verdict, names)
-    elif lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
-        verb = "has" if len(lacking) == 1 else "have"
-        verdict = f"no verdict, because {' and '.join(lacking)} {verb} no gain"
-    else:
-        fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
-        verdict = f"no verdict{': both gains are 0 by construction' * fixed}"
-    lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{p_text}: {verdict}")
+    lines.append(str(difference))
     if difference.planned:
         lines.append(
             "This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once."

@@ -203,6 +203,7 @@ def test_compare_rows_uses_paired_interval(networks, images):
     assert beside_zero[:3] == one and turned[:3] == one.negative and not beside_zero.planned
     assert (beside_zero.verdict == "better") == (found.verdicts["grad"] == "above 0")
     assert turned.p_adjusted == beside_zero.p_adjusted
+    assert str(paired).startswith("grad - near: ") and str(paired).endswith(str(paired.verdict))
     assert found.compare("random", "random")[:5] == (0.0, None, None, None, None)
     with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):
         found.compare("grad", "ig")

@@ -17,6 +17,7 @@ from captum.attr import Saliency
 import roarbench
 from roarbench.api import evaluate as evaluate_module
 from roarbench.api.submission_source import make_submission
+from roarbench.common.text import format_interval
 from roarbench.compute.networks import build_network
 from roarbench.execution import run_suite
 from roarbench.submissions.submission_calls import adapt_function
@@ -80,6 +81,7 @@ def test_compare_returns_antisymmetric_difference_of_gains(result):
     assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low))
     assert found.low <= found.points <= found.high and found.p_adjusted == turned.p_adjusted
     assert result.stored.at_chance_warning and found.p_adjusted is found.verdict is None  # as in the table
+    assert str(found) == f"mine - ig: {format_interval(found[:3])} points: no verdict"
     for names, words in ((("yours", "ig"), "no row 'yours' here, only: mine, ig"), (("ig", "ig"), "with itself")):
         with pytest.raises(roarbench.CallerError, match=words):
             result.compare(*names)

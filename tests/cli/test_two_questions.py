@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from roarbench.api.evaluated_rows import Difference
+from roarbench.api.gain_tables import Difference, TwoDifferences
 from roarbench.api.suites import load_suite
 from roarbench.cli.show_results import _format_difference
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
@@ -101,7 +101,8 @@ ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVer
 )
 def test_compare_explains_missing_verdict_on_own_network_gains(beside_zero, last):
     found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero, "a - b")
-    _, first, second, difference = _format_difference("s v1", ("a", "b"), found).splitlines()
+    found = found._replace(names=("a", "b"))
+    _, first, second, difference = _format_difference("s v1", found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
 
@@ -110,13 +111,18 @@ def test_compare_words_the_verdict_on_two_own_network_gains():
     """A larger gain alone does not explain a network; a single planned p value is not called adjusted."""
     board = ("own-network", "scalar", (EXPLAINS, EXPLAINS), "a - b")
     found = Difference(-2.0, -3.0, -1.0, 0.01, Verdict.WORSE, (ZERO, ZERO), *board, True, "6 of 99 runs are missing")
-    assert _format_difference("s v1", ("a", "b"), found).splitlines()[3:] == [
-        "  a - b: -2.0 [-3.0, -1.0] points, p 0.0100: b has a larger gain than a",
+    found = found._replace(names=("a", "b"))
+    sentence = "a - b: -2.0 [-3.0, -1.0] points, p 0.0100: b has a larger gain than a"
+    assert repr(found) == str(found) == sentence  # as in a notebook
+    assert repr(TwoDifferences(found._replace(protocol="roar"), found)) == f"roar, {sentence}\nown-network, {sentence}"
+    assert repr(TwoDifferences(None, found)) == f"own-network, {sentence}"
+    assert _format_difference("s v1", found).splitlines()[3:] == [
+        f"  {sentence}",
         "  This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once.",
         "  Unfinished: 6 of 99 runs are missing; the verdict may change.",
     ]
     adjusted = found._replace(verdict=Verdict.SAME, planned=False, unfinished="")
-    (line,) = _format_difference("s v1", ("a", "b"), adjusted).splitlines()[3:]
+    (line,) = _format_difference("s v1", adjusted).splitlines()[3:]
     assert line.endswith(", adjusted p 0.0100: not significantly different")
 
 
