@@ -267,7 +267,12 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
             return usual
         unlikely = ("", table.find_column(SPLIT_NAMES))
         rest = [name for name in others if name not in unlikely and not name.startswith("Unnamed")]
-        rest = [name for name in rest if not GROUP_NAME.fullmatch(name)] or rest
+        things = [name for name in rest if GROUP_NAME.fullmatch(name)]
+        labels = [name for name in rest if name not in things]
+        # patients are more than their classes; a column `group` of two values may have the classes itself
+        counts = {name: len({row[table.columns.index(name)] for row in table.rows}) for name in rest}
+        if len(labels) == 1 and all(counts[labels[0]] < counts[thing] for thing in things):
+            return labels[0]
         return rest[0] if len(rest) == 1 else ""
     if not path:  # joined by its first column
         return table.columns[1] if len(table.columns) > 1 else ""

@@ -62,6 +62,7 @@ NO_SANDBOX = SandboxError("no-sandbox: bwrap is not installed; write `apt-get`, 
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", "/", "--store"),
         (doctor, "_does_hub_answer", lambda: False, "data", "the hub does not answer", "--data DIR"),
         (doctor.importlib, "import_module", Mock(side_effect=NO_OPERATOR), "libraries", "torch 2", "from one index"),
+        (doctor.importlib, "import_module", Mock(side_effect=AttributeError), "libraries", "torch 2", "from one index"),
         (doctor, "check_sandbox_isolation", Mock(side_effect=NO_SANDBOX), "sandbox", "no-sandbox", "write `apt-get`"),
     ],
 )

@@ -727,3 +727,11 @@ def test_column_of_people_is_not_that_of_labels(tmp_path):
     rows = "".join(f"{n // 2},{n}.png,{'ab'[n % 2]}\n" for n in range(20))
     said = write_flat_images(tmp_path, "user.id,image,emotion\n" + rows)
     assert "classes: the labels in column 'emotion'" in said and "column 'user.id' has 10 values in 20 images" in said
+
+
+def test_column_of_two_groups_may_have_the_classes(tmp_path):
+    rows = "".join(f"{n}.png,{('case', 'control')[n % 2]},{40 + n % 5}\n" for n in range(20))
+    with pytest.raises(
+        DataError, match="columns 'image', 'group', 'age', of which none is clearly that of the classes"
+    ):
+        write_flat_images(tmp_path, "image,group,age\n" + rows)
