@@ -1,7 +1,7 @@
-"""Find stored images with equal bytes: in both splits, in several classes, or many times in one class.
+"""Find images that repeat others: in both splits, in several classes, or many times in one class.
 
-Files of different sizes differ, so only files whose size occurs twice are read, and of these at first the last bytes.
-Copies of other encoding, size, brightness or orientation are found in the decoded pixels.
+Files of equal bytes have equal sizes, so only files whose size occurs twice are read, at first their last bytes. Copies
+of other encoding, size, brightness or orientation are found in the decoded pixels.
 """
 
 from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def _hash_rows(groups: Groups, column: str) -> Digests:
     return np.array(digests, np.uint64)
 
 
-_MAX_COMPARED = {Split.TRAIN: 20_000, Split.TEST: 2_000}  # images of each split; of more, evenly spaced ones
+_MAX_SKETCHED = {Split.TRAIN: 20_000, Split.TEST: 2_000}  # images of each split; of more, evenly spaced ones
 _CELLS = 8  # cells per side of a sketch; each is a mean of pixels
 # Largest correlations between sketches of a test image and of another training image: 0.989 in Imagenette (2,000 and
 # 9,469 images of 64 pixels), 0.990 in scikit-learn's digits; for copies saved as JPEG of quality 75, 0.999 in 99 %
@@ -149,7 +149,7 @@ def describe_similar_images(images: ImageData, name: Callable[[Split, int], str]
     if images.record.tabular or images.record.test_only:
         return ""
     counts = {split: len(images[split].labels) for split in Split}
-    places = {split: np.arange(n)[:: max(1, -(-n // _MAX_COMPARED[split]))] for split, n in counts.items()}
+    places = {split: np.arange(n)[:: max(1, -(-n // _MAX_SKETCHED[split]))] for split, n in counts.items()}
     train, test = (_sketch(images[split].pixels, places[split]) for split in Split)
     train_features, pairs = _normalise(train).T, list[tuple[int, int]]()
     for start in range(0, len(test), _CHUNK):

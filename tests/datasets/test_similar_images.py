@@ -88,7 +88,7 @@ def test_sketch_is_mean_of_cells():
 def test_many_images_are_compared_evenly(monkeypatch):
     from roarbench.datasets import repeated_images
 
-    monkeypatch.setattr(repeated_images, "_MAX_COMPARED", {Split.TRAIN: 40, Split.TEST: 10})
+    monkeypatch.setattr(repeated_images, "_MAX_SKETCHED", {Split.TRAIN: 40, Split.TEST: 10})
     train, test = draw_photographs(40, 0), draw_photographs(20, 1)
     test[18] = train[5]
     said = describe_similar_images(make_data(train, test), lambda split, place: f"{split} {place}")
