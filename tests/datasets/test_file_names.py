@@ -1,5 +1,6 @@
 """Warnings of names of images that give splits or belong together, of lists of classes, and of archives."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,3 +161,13 @@ def test_new_suite_says_what_names_and_archives_suggest(tmp_path):
     infer_dataset(tmp_path, said.append)
     for words in ("archives are not read: 'owl.zip'", "names of files give splits", "names with 'patient"):
         assert sum(words in line for line in said) == 1
+
+
+def test_search_for_classes_ends_in_a_file_of_images(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "labels.csv").write_text("1.png,cat\n2.png,cat\n3.png,dog\n4.png,owl\n")
+    searched = []
+    monkeypatch.setattr(
+        re, "finditer", lambda pattern, text: searched.append(pattern) or re.compile(pattern).finditer(text)
+    )
+    assert not list(describe_class_lists(tmp_path / "set", ["cat", "dog", "owl"])) and len(searched) == 1
