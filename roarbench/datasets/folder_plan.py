@@ -20,6 +20,7 @@ from roarbench.datasets.image_splits import find_class_folder
 
 _MAX_LOOSE = 0.05  # share of images, such as plots, that may lie beside the only folder
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
+_MANY_AGAIN = 0.5  # share of the images in a second copy that must have the names of the first
 # names of folders inside class folders, which are no classes
 _NEUTRAL = {"images", "image", "imgs", "img", "photos", "pictures", "jpg", "jpeg", "png", "jpegimages", "data"}
 # names of folders that hold the same pictures in several forms, of which the first is used
@@ -96,16 +97,18 @@ def _join(*parts: str) -> str:
 
 
 def find_nested_copies(paths: Sequence[str]) -> list[str]:
-    """Return the folders beside class folders that hold folders of the same names, as a second copy of a data set."""
-    tree = _Tree(paths)
+    """Return the folders beside class folders that hold folders and files of the same names: a data set once more."""
+    tree, known = _Tree(paths), frozenset(paths)
     base = tree.find_innermost()
     tops = tree.list_folders(base)
     copies = []
     for name in tops:
-        inner, is_split = tree.list_folders(_join(base, name)).keys(), is_train_name(name) or is_test_name(name)
-        is_flat = tree.count_loose(_join(base, name)) > 0
-        if len(inner) > 1 and inner < tops.keys() and not is_split and not is_flat and name not in base.split("/"):
-            copies.append(name)
+        start = f"{_join(base, name)}/"
+        inner, is_split = tree.list_folders(start[:-1]).keys(), is_train_name(name) or is_test_name(name)
+        if len(inner) > 1 and inner < tops.keys() and not is_split and name not in base.split("/"):
+            again = [_join(base, path.removeprefix(start)) in known for path in paths if path.startswith(start)]
+            if sum(again) > _MANY_AGAIN * len(again):
+                copies.append(name)
     return copies
 
 

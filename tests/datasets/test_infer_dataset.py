@@ -222,6 +222,14 @@ def test_split_column_that_contradicts_split_folders_is_named(tmp_path):
     assert "gives the other split" not in infer_with_messages(tmp_path / "set")[1]
 
 
+@pytest.mark.parametrize(("first", "copies"), [(0, ["wild"]), (4, []), (1, ["wild"]), (2, [])])
+def test_folder_is_second_copy_only_if_most_of_its_files_are_beside_it(first, copies):
+    """`wild/cat` beside `cat` may be kinds of a class of its own."""
+    paths = [f"set/{name}/{number}.png" for name in ("cat", "dog") for number in range(4)]
+    inside = [f"set/wild/{name}/{number}.png" for name in ("cat", "dog") for number in range(first, first + 4)]
+    assert find_nested_copies([*paths, *inside]) == copies
+
+
 def test_many_folders_are_planned_in_few_steps():
     def count_calls(folders):
         with cProfile.Profile() as profile:
