@@ -54,7 +54,7 @@ class _Choice(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How the images of a user's folder are read."""
+    """A way to read the images of a user's folder."""
 
     fields: dict[str, Any]  # of the record
     root: Path  # folder that the paths of `groups` are relative to
@@ -98,11 +98,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         said = f"the images are named in {list_quoted(beside)} beside the folder '{folder.name}'; {remedy}"
         search = replace(search, problems=(said, *search.problems))
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
-    by_folders = (
-        ()
-        if choice.labels
-        else (*plan.said, *_describe_other_splits(plan, search), *_describe_contradictions(plan, search))
-    )
+    by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
     problems = () if choice.labels and choice.labels.usual else search.problems
     for line in (*by_folders, *problems):
         warn(line)
@@ -282,7 +278,8 @@ def _describe_other_splits(plan: FolderPlan, search: LabelSearch) -> Iterator[st
 
 
 def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
-    """Yield a line for label files that give other classes than the folders, or give them each other's names."""
+    """Yield a line for files that give other splits or classes than the folders, or give them each other's names."""
+    yield from _describe_other_splits(plan, search)
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]

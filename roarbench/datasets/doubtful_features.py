@@ -36,9 +36,8 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
     """Yield lines about features that are probably ids, codes, dates or pixels, by their names and types."""
     columns = {name: tabular.convert_to_floats(table[name]) for name in names}
     whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
-    numbered = {
-        str(n): column for n, column in enumerate(columns.values())
-    }  # `group_by` reads the name `.28` as a path
+    # `group_by` reads the name `.28` as a path
+    numbered = {str(number): column for number, column in enumerate(columns.values())}
     different_rows = pa.table(numbered).group_by([*numbered]).aggregate([]).num_rows if columns else 0
     # if more than half of the rows are repeated, any column may differ between the others
     count = different_rows if 2 * different_rows >= table.num_rows else 0
