@@ -27,6 +27,7 @@ from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 TEMPLATE = Path(__file__).with_name("submission_template.py")
 _MAX_BYTES = 256 * 1024  # of a submission
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
+_EXPECTED_NAME = 'expected 1-40 characters of a-z, 0-9 and "-"'
 _PARSING = Lock()  # before Python 3.11.8 two threads that parse at once may raise SystemError (CPython issue 106905)
 _MAX_CHARACTERS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}
 ENTRY_POINTS = ("estimate", "estimator", "explain_func")  # a submission defines exactly one of these names
@@ -152,8 +153,7 @@ def parse_submission(source: bytes) -> Submission:
     name = texts.get("NAME")
     if not name or not _NAME.fullmatch(name):
         seen = f"NAME is {name[:60]!r}" if name else "NAME is missing or not a plain string"
-        expected = 'expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
-        raise Refusal(SubmissionFault.NAMES, f"{seen}, {expected}")
+        raise Refusal(SubmissionFault.NAMES, f'{seen}, {_EXPECTED_NAME}; write NAME = "my-estimator"')
     if name in ESTIMATORS or name == CLEAN:
         raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
     details = []
@@ -175,8 +175,7 @@ def write_template(name: str) -> Path:
         StoreError: The file cannot be written.
     """
     if not _NAME.fullmatch(name):
-        expected = 'expected 1-40 characters of a-z, 0-9 and "-"; write roarbench new-submission my-estimator'
-        raise CallerError(f"the name is {name[:60]!r}, {expected}")
+        raise CallerError(f"the name is {name[:60]!r}, {_EXPECTED_NAME}; write roarbench new-submission my-estimator")
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f'NAME = "{name}"')
     parse_submission(source.encode())
