@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,17 +118,19 @@ def _format_json_value(value: Any) -> str:
 
 
 def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> list[list[str]]:
-    text = re.sub(r"^sep=.\s*\n", "", text, flags=re.I)  # Excel names the separator
-    first = text.partition("\n")[0]
+    text = re.sub(r"^sep=.\s*\n", "\n", text, flags=re.I)  # Excel names the separator
+    every_line = [*StringIO(text, newline=None)]  # Unicode's line separators, as in titles from the web, end no row
+    first = next(filter(str.strip, every_line), "")
     if path.suffix.lower() in CSV_SUFFIXES and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
         separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-        reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, skipinitialspace=True)
+        refuse_open_quotation_mark(every_line, path.name, separator, skipinitialspace=True)
         try:
+            reader = csv.reader(every_line, delimiter=separator, skipinitialspace=True)
             rows = [[cell.strip() for cell in row] for row in reader]
         except csv.Error as error:
             raise DataError(f"{path.name} is not a CSV file ({error}); save it as CSV") from None
         return [row for row in rows if any(row)]
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [line.strip() for line in every_line if line.strip() and not line.startswith("#")]
     if not lines or all(map(names_image, lines[:10])):  # a list of images, whose names may have spaces and commas
         return [[line] for line in lines]
     if len(lines) > 1 and lines[0].isdecimal() and not lines[1].isdecimal():  # the count of the lines below
@@ -144,6 +147,24 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     elif len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
         return [[row[0], " ".join(row[1:])] for row in rows]
     return rows
+
+
+def refuse_open_quotation_mark(lines: Iterable[str], name: str, separator: str, skipinitialspace: bool = False) -> None:
+    """Raise DataError if a quotation mark of a CSV file joins a row with the next ones, because none closes its value.
+
+    The mark that ends the value is followed by more text, or there is none. Marks inside one row do no harm.
+    """
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=skipinitialspace, strict=True)
+    while True:
+        first = rows.line_num + 1
+        try:
+            next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            if rows.line_num > first:
+                seen = f"{name}: a quotation mark in line {first} is not closed and joins it with the next lines"
+                raise DataError(f'{seen}; remove the mark, or double it ("") inside a quoted value') from None
 
 
 def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], known: set[str]) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from roarbench.common.errors import DataError, UnknownName
 from roarbench.common.text import format_count
 from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.label_tables import refuse_open_quotation_mark
 from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv")
@@ -81,8 +83,10 @@ def read_table(path: Path, label: str = "") -> pa.Table:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
         elif name.endswith(CSV_SUFFIXES):
-            empty = pa.csv.ConvertOptions(strings_can_be_null=True)
-            table = pa.csv.read_csv(path, parse_options=_make_parse_options(path), convert_options=empty)
+            empty, options = pa.csv.ConvertOptions(strings_can_be_null=True), _make_parse_options(path)
+            if any(line.count('"') % 2 for line in _open_lines(path)):
+                refuse_open_quotation_mark(_open_lines(path), path.name, options.delimiter)
+            table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
     except (OSError, pa.ArrowException) as error:
@@ -106,6 +110,10 @@ def read_table(path: Path, label: str = "") -> pa.Table:
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return keep_classes_as_text(table, label, path) if label and label in table.column_names else table
+
+
+def _open_lines(path: Path) -> TextIOWrapper:
+    return TextIOWrapper(pa.input_stream(path, compression="detect"), "utf-8", "replace")
 
 
 def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:

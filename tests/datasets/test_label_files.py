@@ -138,12 +138,19 @@ def test_pattern_of_columns_names_images(tmp_path):
         ("path,size,width\n1,3,4\n2,3,4\n", "columns 'path', 'size', 'width'; none is clearly that of the labels"),
         ("path,label\n8,x\n9,y\n", "columns 'path', 'label', but none names an image in .*; write path_column"),
         ("", "labels.csv is empty; expected a row for each image"),
+        ('path,note,label\n1,a,x\n2,"6 inch,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
+        ('sep=,\npath,note,label\n1,"a,x\n2,"b,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
     ],
 )
 def test_unclear_label_files_are_refused(tmp_path, content, words):
     with pytest.raises(DataError, match=words) as refusal:
         read_labels(tmp_path, content)
     assert "\n" not in str(refusal.value)
+
+
+def test_marks_and_line_breaks_inside_values_end_no_row(tmp_path):
+    content = 'path,note,label\n1,"a\nb, ""c""",x\n2,a\u2028b,y\n3,6" wide,x\n4,"Mona" Lisa,y\n'
+    assert read_labels(tmp_path, content).labels == dict(zip(PATHS, "xyxy", strict=True))
 
 
 def test_names_that_mean_two_images_are_refused(tmp_path):
