@@ -13,7 +13,6 @@ from leaderboard.render import TEMPLATES, Page, render_live_page, render_message
 from leaderboard.stored_suites import SHOWN_VARIABLE, collect_views, read_views_of_suite
 from leaderboard.suite_view import SuiteView
 from roarbench.common.errors import StoreError
-from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore
 
@@ -40,7 +39,6 @@ def show_page() -> None:
             st.download_button(name, make().decode(), file_name=name, on_click="ignore")
 
 
-@pause_garbage_collection()
 def make_page(query: dict[str, str]) -> Page:
     """Make a page of all suites; a visitor's first view needs fewer suites until the server has read all once."""
     url, folder = json.loads(os.environ[SHOWN_VARIABLE])

@@ -32,11 +32,9 @@ if hasattr(render, "cache_page"):  # the old commit
     render.render_live_page(ShownStore(url, sys.argv[1]), {})
 else:
     from leaderboard.stored_suites import collect_views, read_views_of_suite
-    from roarbench.common.process_settings import pause_garbage_collection
-    with pause_garbage_collection():  # as `leaderboard.app.make_page`
-        store = ResultsStore.open(url, read_only=True)
-        found = collect_views(store, lambda suite: read_views_of_suite(store, suite, folder), first_page_only=True)
-        render.render_live_page(found[0], {}, found[1])
+    store = ResultsStore.open(url, read_only=True)
+    found = collect_views(store, lambda suite: read_views_of_suite(store, suite, folder), first_page_only=True)
+    render.render_live_page(found[0], {}, found[1])
 """
 # the peak of this program, without that of the process that started it; the end of Python is not measured
 _END = """
