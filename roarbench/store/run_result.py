@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.plan.cells_and_runs import Run, read_run_record
 
-_ARCHIVED = "$Format:%h %ct$"  # `git archive` replaces this by the commit's short hash and time (.gitattributes)
+_ARCHIVED = "$Format:%H %ct$"  # `git archive` replaces this by the commit's hash and time (.gitattributes)
+_COMMIT_DIGITS = 8  # git's own short hashes have more digits in larger copies of the same repository
 LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
 
 # settings by which oneDNN, torch and MKL use fewer instructions, and so compute other bits, than the processor has
@@ -108,12 +109,12 @@ def read_package_version(name: str) -> str:
 
 
 def _read_commit(package: Path) -> str:
-    """Return the short hash of a package's commit, with `+dirty` for changed code; empty if the commit is unknown."""
+    """Return the first digits of a package's commit, with `+dirty` for changed code; empty if the commit is unknown."""
     try:
-        # a virtual environment may lie in another project's checkout
-        _run_git(package, "ls-files", "--error-unmatch", "__init__.py")
+        # the second name fails in a virtual environment that lies in another project's checkout
+        commit, _ = _run_git(package, "rev-parse", "HEAD", "HEAD:./__init__.py").split()
         dirty = _run_git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
-        return _run_git(package, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
+        return commit[:_COMMIT_DIGITS] + ("+dirty" if dirty else "")
     except (OSError, subprocess.SubprocessError):
         return _read_archived_commit(package, _ARCHIVED)
 
@@ -121,13 +122,13 @@ def _read_commit(package: Path) -> str:
 def _read_archived_commit(package: Path, archived: str) -> str:
     """Return the commit of a package that was unpacked from `git archive`; empty if a file is younger than it.
 
-    `archived` is the commit's short hash and time. `tar` and `unzip` set the time of each file to that of the commit.
+    `archived` is the commit's hash and time. `tar` and `unzip` set the time of each file to that of the commit.
     """
     commit, _, seconds = archived.partition(" ")
     if not seconds.isdecimal():  # not from an archive
         return ""
     files = [*package.rglob("*.py"), *package.rglob("*.toml")]
-    return "" if any(file.stat().st_mtime > int(seconds) for file in files) else commit
+    return "" if any(file.stat().st_mtime > int(seconds) for file in files) else commit[:_COMMIT_DIGITS]
 
 
 def _run_git(folder: Path, *arguments: str) -> str:

@@ -142,7 +142,7 @@ def test_read_commit_marks_changed_code_as_dirty(tmp_path):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
     (tmp_path / "README.md").unlink()  # not code either
-    commit = run_result._run_git(folder, "log", "-1", "--format=%h")
+    commit = run_result._run_git(folder, "log", "-1", "--format=%H")[:8]
     assert run_result._read_commit(folder) == commit
     (folder / "__init__.py").write_text("2")
     assert run_result._read_commit(folder) == f"{commit}+dirty"
@@ -159,7 +159,7 @@ def test_unpacked_archive_names_its_commit_until_a_file_changes(tmp_path):
     (tmp_path / ".gitattributes").write_text(attributes)
     for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one", "archive -o one.tar HEAD"):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
-    commit = run_result._run_git(tmp_path, "log", "-1", "--format=%h")
+    commit = run_result._run_git(tmp_path, "log", "-1", "--format=%H")[:8]
     unpacked = tmp_path / "unpacked"
     shutil.unpack_archive(tmp_path / "one.tar", unpacked, filter="data")
     (archived,) = re.findall(
