@@ -93,6 +93,7 @@ def _hash_fine_tuning_settings(recipe: str, masks: Split) -> str:
     return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
+@lru_cache(1024)  # each run of a suite requests one or two
 def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the identity of the explained network with this number, on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe

@@ -153,6 +153,9 @@ class SuiteSpec:
     added: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # explained networks that differ in weights and perhaps in architecture
 
+    def __hash__(self) -> int:  # of all fields, it takes ten times as long, and suites are keys of many caches
+        return hash((self.name, self.version, self.given, self.replication))
+
     @property
     def versioned(self) -> str:
         return f"{self.name}@{self.version}"
