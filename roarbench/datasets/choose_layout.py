@@ -67,8 +67,8 @@ class Layout(NamedTuple):
         class_of = {prefix + path: label for path, label in pairs}
         for name, group_of in self.groups.items():
             common = [path for path in class_of if path in group_of]
-            if _are_same_classes(class_of, group_of, common):
-                continue  # a column `animal` may be that of the classes
+            if len({(class_of[path], group_of[path]) for path in common}) == len({class_of[path] for path in common}):
+                continue  # `animal` may be the column of the classes, and `genus_id` one of groups of classes
             train, test = ([group_of.get(prefix + path, "") for path in paths] for paths, _ in listed.splits.values())
             drawn = bool(self.fields["share"])
             if (drawn or any(test)) and (seen := describe_group(name, train, [] if drawn else test, "image")):

@@ -31,7 +31,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
-from roarbench.datasets.table_columns import GROUP_NAME
+from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
 from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
@@ -149,7 +149,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     group_of = defaultdict[str, dict[str, str]](dict)
     for pattern, found in images.items():
         for place, name in enumerate(named[pattern].columns if named[pattern].named else ()):
-            if GROUP_NAME.fullmatch(name):
+            if may_name_groups(name):
                 group_of[name] |= {path: row[place] for path, row in zip(found, named[pattern].rows, strict=True)}
     doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
     return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), doubts, group_of)

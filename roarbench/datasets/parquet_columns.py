@@ -143,11 +143,13 @@ def describe_other_columns(train: list[Path], test: list[Path], label: str) -> I
     if unused or label not in table_columns.LABEL_COLUMN_NAMES:
         yield f"classes: column '{label}'{'; not used: ' if unused else ''}{list_quoted(unused)}"
     for name in filter(label.__ne__, names):
-        is_group = table_columns.GROUP_NAME.fullmatch(name) is not None
+        is_group = table_columns.may_name_groups(name)
         is_split = not test and simplify_column_name(name) in SPLIT_NAMES
         if not is_group and not is_split or any(name not in parquet_files.read_schema(file).names for file in test):
             continue
-        cells = _read_texts(train, name)
+        cells, labels = (_read_texts(train, column) for column in (name, label))
+        if is_group and len({*zip(labels, cells, strict=True)}) == len({*labels}):
+            continue  # `genus_id`, of groups of classes
         seen = table_columns.describe_group(name, cells, _read_texts(test, name), "image")
         if seen and is_split:
             seen = f"column '{name}' has the values {list_quoted(sorted({*cells}))}"

@@ -32,12 +32,15 @@ _ROW_NUMBER_NAME = re.compile(
     r"|id|index|unnamed: \d+(\.\d+)?|__index_level_\d+__|level_0|rowid|row_?(id|nr|num|number|names?)|\.\.\.1", re.I
 )
 _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)  # columns of numbers that name splits
-# columns of people and things that have several rows or images
+# columns of people, places and things that have several rows or images
 GROUP_WORDS = (
-    "patient|subject|person|participant|volunteer|donor|speaker|writer|user|customer|household|animal|specimen|lesion"
-    "|video|recording|session|slide|case|group|sequence|seq|burst|clip|study|scan|camera|location"
+    "patient|subj|subject|person|individual|identity|participant|volunteer|donor|speaker|writer|user|customer|household"
+    "|animal|specimen|lesion|biopsy|video|movie|recording|session|slide|wsi|case|exam|accession|group|sequence|seq"
+    "|burst|clip|capture|study|series|scan|scanner|camera|cam|device|location|site|station|deployment|hospital|clinic"
+    "|cent(?:er|re)|institution|farm|plot|batch|plate|experiment"
 )
-GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|nr|no|name|number))?|id", re.I)
+GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|idx|index|code|nr|no|num|name|number))?|id", re.I)
+_ID_NAME = re.compile(r"(?i:.+[_ .-]u?id|id[_ .-].+)|.*[a-z](ID|Id|UID)")  # of unknown things: `herd_id`, `HerdID`
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
@@ -229,10 +232,15 @@ def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
     return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= tabular.MIN_ROWS_PER_CLASS
 
 
+def may_name_groups(name: str) -> bool:
+    """Return whether a column may number people or things; a column such as `species_id` may have the classes, too."""
+    return bool(GROUP_NAME.fullmatch(name) or _ID_NAME.fullmatch(name))
+
+
 def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
     """Yield a line for each column of people or things that have several rows, which may be in both splits."""
     names = (*columns.features, *columns.texts, *columns.row_labels, *columns.row_numbers, *columns.gaps)
-    for name in filter(GROUP_NAME.fullmatch, names):
+    for name in filter(may_name_groups, names):
         values = pc.cast(table[name], pa.string()).fill_null("").to_pylist()
         if seen := describe_group(name, values, (), "row"):
             yield seen

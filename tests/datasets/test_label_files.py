@@ -136,6 +136,7 @@ def test_pattern_of_columns_names_images(tmp_path):
         ("path,label\n1,x\na/1.png,y\n", "labels.csv gives a/1.png the labels 'x' and 'y'; an image may have one"),
         ("path,label\n1,x\n2,y,z\n", "row 3 has 3 values, but there are 2 columns; put values that contain"),
         ("path,size,width\n1,3,4\n2,3,4\n", "columns 'path', 'size', 'width'; none is clearly that of the labels"),
+        ("path,color,species_id\n1,3,4\n2,3,5\n", "columns 'path', 'color', 'species_id'; none is clearly that of"),
         ("path,label\n8,x\n9,y\n", "columns 'path', 'label', but none names an image in .*; write path_column"),
         ("", "labels.csv is empty; expected a row for each image"),
         ('path,note,label\n1,a,x\n2,"6 inch,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
@@ -454,7 +455,7 @@ def write_flat_images(folder, table):
                 f"warning: label files: column '{place}' has 5 values in 20 images, which are drawn for testing one by "
                 f"one, so both splits have images of one {place}; name splits, train and test, that keep them together",
             )
-            for place in ("camera", "location", "seq_id", "StudyUID")
+            for place in ("camera", "location", "seq_id", "hospital", "Scanner Code", "herd_id", "SopUID")
         ),
         (
             "file,label,fold",
@@ -486,6 +487,7 @@ def write_flat_images(folder, table):
         ("file,label", lambda n: f"{n}.png,{['cat', 'dog', 'Dog'][n % 3]}", "if they are one class, spell them alike"),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
         ("file,animal", lambda n: f"{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'animal'"),
+        ("file,genus_id,label", lambda n: f"{n}.png,{n % 4 // 2},{'abcd'[n % 4]}", "classes: the labels in column"),
     ],
 )
 def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
