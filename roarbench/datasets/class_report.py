@@ -6,8 +6,8 @@ images of one patient, video or picture.
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
             yield from describe_measurements(images.classes)
         are_named = all(map(all, images.names.values()))
         if are_named and not images.record.test_only:
-            yield from describe_series(images)
+            yield from (*describe_series(images), *describe_versions(images))
         if are_named and images.record.share:
             yield from describe_names([name for names in images.names.values() for name in names])
         elif are_named and not images.record.test_only:
@@ -301,7 +301,7 @@ _FEWEST_SERIES = 4  # beginnings per class; fewer may name the source of images,
 
 
 def describe_names(paths: Sequence[str]) -> Iterator[str]:
-    """Yield a warning if names of files give splits, and for images that belong together by their names."""
+    """Yield a warning if names of files give splits, and for patients and others of several images."""
     paths = sorted(paths)
     stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in paths}
     train, test = ([path for path in paths if is_split(stems[path])] for is_split in (is_train_name, is_test_name))
@@ -309,13 +309,39 @@ def describe_names(paths: Sequence[str]) -> Iterator[str]:
         seen = f"warning: names of files give splits, such as {list_quoted([train[0], test[0]])}"
         yield f"{seen}, but test images are drawn at random; move the files into folders 'train' and 'test'"
     yield from describe_named_groups(paths)
-    known = {path.rpartition(".")[0] for path in paths}
-    versions = [(path, origin) for path in paths if (origin := _find_origin(path.rpartition(".")[0], known))]
-    if len(versions) >= _MANY * len(paths):
-        path, origin = versions[0]
-        seen = f"{len(versions)} of {len(paths)} images are named like others, such as '{path}' like '{origin}'"
-        remedy = "if they show the same, keep all in one split, because test images are drawn one by one"
-        yield f"warning: {seen}; {remedy}"
+
+
+def describe_versions(images: UserImages) -> Iterator[str]:
+    """Yield a warning of images named like others of their class, such as `7_flipped` or `slide7_x0_y512`.
+
+    If splits are given, images named like one of the other split count. Folders inside a class, such as `crops`, do not
+    matter, unless they hold images of the same names.
+    """
+    drawn, counts = bool(images.record.share), [len(names) for names in images.names.values()]
+    for from_name in (lambda path: path.rpartition("/")[2], str):
+        paths = defaultdict[str, dict[Split, str]](dict)  # of the images of one name, by their split
+        for split, raw in images.splits.items():
+            for label, path in zip(raw.labels.tolist(), images.names[split], strict=True):
+                inside = path.removeprefix(f"{images.record.split_names[split]}/")
+                paths[f"{label}/{from_name(inside).rpartition('.')[0]}"][split] = path
+        if sum(map(len, paths.values())) == sum(counts):
+            break
+    found: dict[str, str] = {}  # from each such image to the other one; of given splits, from each such test image
+    for name in sorted(paths):
+        others = paths[origin] if (origin := _find_origin(name, paths.keys())) else {}
+        for split, path in paths[name].items() if others else ():
+            other = min(others.values())
+            if drawn or split is Split.TEST and split not in others:
+                found[path] = other
+            elif split not in others:
+                found[other] = path
+    if len(found) >= _MANY * (sum(counts) if drawn else counts[-1]):
+        seen = f"{len(found)} of {sum(counts)} images are named like others"
+        if not drawn:
+            seen = f"{len(found)} of {counts[-1]} test images are named like training images"
+        path, other = next(iter(found.items()))
+        reason = ", because test images are drawn one by one" if drawn else ""
+        yield f"warning: {seen}, such as '{path}' like '{other}'; if they show the same, keep all in one split{reason}"
 
 
 def describe_named_groups(train: Sequence[str], test: Sequence[str] = ()) -> Iterator[str]:
@@ -383,7 +409,7 @@ def _cut_behind_number(path: str, level: int) -> str:
     return stem[: ends[level]] if level < len(ends) else whole
 
 
-def _find_origin(name: str, known: set[str]) -> str:
+def _find_origin(name: str, known: Collection[str]) -> str:
     """Return the name without its beginning or endings that another image has; an empty string if there is none."""
     if (shorter := _BEGINNING.sub("", name)) != name and shorter in known:
         return shorter

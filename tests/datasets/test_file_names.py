@@ -9,7 +9,13 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets.class_report import describe_class_lists, describe_named_groups, describe_names, describe_series
+from roarbench.datasets.class_report import (
+    describe_class_lists,
+    describe_named_groups,
+    describe_names,
+    describe_series,
+    describe_versions,
+)
 from roarbench.datasets.image_folders import FileGroup, describe_unread_archives
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import RawSplit, UserImages
@@ -66,22 +72,6 @@ def test_patients_in_both_given_splits_are_named(train, test, words):
     assert not [*describe_named_groups(*([f"{split}/cat/case_{n}.png" for n in train] for split in ("train", "test")))]
 
 
-@pytest.mark.parametrize("ending", ["_flipped", " (1)", "-rot-90", "_aug_2", ".copy", " - Copy"])
-def test_images_named_like_others_are_named(ending):
-    images = name_images("{kind}/IMG_{n}.png")
-    changed = [path.replace(".png", f"{ending}.jpg") for path in images]
-    (said,) = describe_names([*images, *changed])
-    assert said.startswith("warning: 40 of 80 images are named like others, such as 'cat/IMG_0")
-    assert not [*describe_names([*images, *(path.replace("cat/", "owl/") for path in changed[:20])])]
-
-
-@pytest.mark.parametrize("change", [lambda path: path.replace("/", "/aug_"), lambda path: path.replace("/", "/flip-")])
-def test_images_whose_names_end_like_others_are_named(change):
-    images = name_images("{kind}/IMG_{n}.png")
-    (said,) = describe_names([*images, *map(change, images)])
-    assert said.startswith("warning: 40 of 80 images are named like others")
-
-
 def make_images(train, test, share):
     """User's images at these paths, whose classes are folders; with a share, both splits are drawn from the paths."""
     record = replace(make_user_dataset_record("pets", channels=3, size=8), own=FOLDERS, share=share)
@@ -91,6 +81,36 @@ def make_images(train, test, share):
         rows = np.flatnonzero((np.arange(len(paths)) % 3 == 2) == (split is Split.TEST) if share else labels >= 0)
         splits[split] = RawSplit(labels[rows], rows, (FileGroup(Path(), tuple(paths)),))
     return UserImages(record, ("dog", "cat"), splits, ())
+
+
+@pytest.mark.parametrize("ending", ["_flipped", " (1)", "-rot-90", "_aug_2", ".copy", " - Copy", "_x512_y0"])
+def test_images_named_like_others_are_named(ending):
+    images = name_images("{kind}/IMG_{n}.png")
+    changed = [path.replace(".png", f"{ending}.jpg") for path in images]
+    paths = [*images, *changed]
+    (said,) = describe_versions(make_images(paths, paths, 0.3))
+    assert said.startswith("warning: 40 of 80 images are named like others, such as 'dog/IMG_0")
+    inside = [*images, *(path.replace("/", "/crops/") for path in changed)]
+    assert [*describe_versions(make_images(inside, inside, 0.3))]
+    of_others = [path for path in images if "cat/" in path] + [path for path in changed if "dog/" in path]
+    assert not [*describe_versions(make_images(of_others, of_others, 0.3))]
+
+
+@pytest.mark.parametrize("change", [lambda path: path.replace("/", "/aug_"), lambda path: path.replace("/", "/flip-")])
+def test_images_whose_names_end_like_others_are_named(change):
+    paths = [*(images := name_images("{kind}/IMG_{n}.png")), *map(change, images)]
+    (said,) = describe_versions(make_images(paths, paths, 0.3))
+    assert said.startswith("warning: 40 of 80 images are named like others")
+
+
+def test_images_named_like_others_of_the_other_given_split_are_named():
+    """Pictures, and crops of these; numbers may begin anew in each split."""
+    wholes, crops = (name_images(f"{{kind}}/a{{n}}{end}.png") for end in ("", "_x0_y512"))
+    both = [[f"{split}/{path}" for path in (*wholes, *crops)] for split in ("train", "test")]
+    assert not [*describe_versions(make_images(*both, 0))]
+    for train, test in ((wholes, crops), (crops, wholes)):
+        (said,) = describe_versions(make_images(*([f"train/{p}" for p in train], [f"test/{p}" for p in test]), 0))
+        assert said.startswith("warning: 40 of 40 test images are named like training images, such as 'test/dog/a0")
 
 
 @pytest.mark.parametrize(
