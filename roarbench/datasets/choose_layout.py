@@ -87,7 +87,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     if masks:
         count = format_count(len(every_path) - len(paths), "image")
         warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
-    if copies := find_nested_copies(paths):
+    if copies := find_nested_copies(root, paths):
         warn(f"left out: the images in {list_quoted(copies)}, whose folders and files lie beside it once more")
         masks = (*masks, *copies)
         paths = [path for path in paths if not is_left_out(path, copies)]

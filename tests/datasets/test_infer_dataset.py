@@ -222,19 +222,25 @@ def test_split_column_that_contradicts_split_folders_is_named(tmp_path):
     assert "gives the other split" not in infer_with_messages(tmp_path / "set")[1]
 
 
-@pytest.mark.parametrize(("first", "copies"), [(0, ["wild"]), (4, []), (1, ["wild"]), (2, [])])
-def test_folder_is_second_copy_only_if_most_of_its_files_are_beside_it(first, copies):
-    """`wild/cat` beside `cat` may be kinds of a class of its own."""
-    paths = [f"set/{name}/{number}.png" for name in ("cat", "dog") for number in range(4)]
-    inside = [f"set/wild/{name}/{number}.png" for name in ("cat", "dog") for number in range(first, first + 4)]
-    assert find_nested_copies([*paths, *inside]) == copies
+@pytest.mark.parametrize(
+    ("first", "content", "copies"),
+    [(0, "{number}", ["wild"]), (4, "{number}", []), (1, "{number}", ["wild"]), (2, "{number}", []), (0, "{path}", [])],
+)
+def test_folder_is_second_copy_only_if_most_of_its_files_are_beside_it(tmp_path, first, content, copies):
+    """`wild/cat` beside `cat` may be kinds of a class of its own, and `both/left` beside `left` other images."""
+    numbers = {f"set/{name}/{number}.png": number for name in ("cat", "dog") for number in range(4)}
+    numbers |= {f"set/wild/{path}/{n}.png": n for path in ("cat", "dog") for n in range(first, first + 4)}
+    for path, number in numbers.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content.format(path=path, number=number))
+    assert find_nested_copies(tmp_path, [*numbers]) == copies
 
 
 def test_many_folders_are_planned_in_few_steps():
     def count_calls(folders):
         with cProfile.Profile() as profile:
             paths = [f"{number % folders}/{number}.png" for number in range(5 * folders)]
-            find_nested_copies(paths)
+            find_nested_copies(Path(), paths)
             plan_folders(Path(), paths)
         return sum(entry.callcount for entry in profile.getstats())
 

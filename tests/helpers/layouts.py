@@ -36,7 +36,9 @@ class Layout:
         """Write the data set to a folder."""
         paths = [*self.expand("train"), *self.expand("test")]
         paths += [path for pattern in self.others for path in expand_range(pattern)]
-        for number, path in enumerate(paths):
+        numbers: dict[str, int] = {}  # equal for the copies in Malaria's folder `cell_images/cell_images`
+        for path in paths:
+            number = numbers.setdefault(path.rpartition("cell_images/")[2], len(numbers))
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(_make_image(number, bool(_MASK.search(path))))
         for path, text in self.texts.items():
