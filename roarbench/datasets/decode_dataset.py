@@ -59,10 +59,7 @@ def decode_dataset(
                     _decode_and_write_manifest(target, record, data, limit, workers, report_progress)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                count = sum(record.image_counts[split] for split in record.decoded_splits)
-                needed = f"{record.name} takes {count * record.channels * record.size**2 / 2**20:.0f} MiB"
-                seen = f"no space left in {folder}; {needed}; free disk space or use another --store"
-                raise StoreError(seen) from error
+                raise StoreError(f"no space left in {folder}; free disk space or use another --store") from error
             raise StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store") from error
     images = open_decoded(target)
     # older manifests have no contents; files that were just decoded need no second reading

@@ -27,6 +27,7 @@ from roarbench.common.errors import CallerError, DataError, StoreError
 from roarbench.common.files import convert_write_errors
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
+from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import (
     DEEP,
@@ -111,7 +112,7 @@ def decode_splits(
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
-        needed = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
+        needed = f"{record.name} takes {format_bytes(size)}, but only {format_bytes(free)} are free"
         raise StoreError(f"no space left in {folder.parent}; {needed}; free disk space or use another --store")
     tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
     parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]

@@ -149,11 +149,11 @@ def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):
 def test_decode_dataset_raises_store_error_when_disk_is_full(decode, tmp_path, monkeypatch):
     """18 images of 192 bytes take 3,456 bytes; the next call resumes from the decoded parts."""
     room, full = shutil.disk_usage(tmp_path), Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    short, free_some = Mock(return_value=room._replace(free=3455)), "but only 0 MiB are free; free disk space or use"
+    short, free_some = Mock(return_value=room._replace(free=3455)), "but only 3 kB are free; free disk space or use"
     for place, name, instead, said in (
-        (parallel_decoding.shutil, "disk_usage", short, f"no space left in .*; tiny takes 0 MiB, {free_some}"),
+        (parallel_decoding.shutil, "disk_usage", short, f"no space left in .*; tiny takes 3 kB, {free_some}"),
         (parallel_decoding.os, "fsync", full, "cannot write .*: No space left on device"),
-        (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB; fr"),
+        (loading, "flush_to_disk", full, "no space left in [^;]*; fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
             patch.setattr(place, name, instead)
