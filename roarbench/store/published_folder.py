@@ -115,8 +115,9 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
 
 def find_new_results_of_change(folder: Path, now: ResultsByFile, before: Path) -> ResultsByFile:
     """Return the new results of a folder, which was `before`; raise StoreError if published rows or notes changed."""
+    new = find_new_results(now, read_checked_folder(before))
     refuse_changed_annotations(folder, before)
-    return find_new_results(now, read_checked_folder(before))
+    return new
 
 
 def refuse_changed_annotations(folder: Path, before: Path) -> None:
@@ -129,10 +130,10 @@ def refuse_changed_annotations(folder: Path, before: Path) -> None:
         return
     kept = _read_annotations_as_imported(folder, files)
     for key, (path, value) in _read_annotations_as_imported(before, published).items():
-        other, found = kept.get(key, (path, None))
+        other, found = kept.get(key, ("", None))
         if not _is_same_annotation(value, found):
-            seen = f"{path} was published with another value of '{fit_on_one_line(key, 60)}', or with one"
-            raise StoreError(f"{seen} that {other} changes or that is missing now; it must not change")
+            seen = f"{path} was published with another value of '{fit_on_one_line(key, 60)}'"
+            raise StoreError(f"{seen}, which {f'{other} states' if other else 'is missing'} now; it must not change")
 
 
 def _read_annotations_as_imported(folder: Path, files: Iterable[PublishedFile]) -> dict[str, tuple[str, Any]]:

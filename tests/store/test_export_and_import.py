@@ -198,7 +198,7 @@ def test_annotations_of_published_rows_must_not_change(files, refused, tmp_path)
                 export_results(store, path)
                 add_file_to_index(tmp_path / f"{folder}-results", f"pics/1/{name}.parquet", "me")
     refuse_changed_annotations(tmp_path / "before-results", tmp_path / "before-results")
-    said = "pics/1/row.parquet was published with another value of 'ties 1', or with one that"
+    said = "pics/1/row.parquet was published with another value of 'ties 1', which "
     with pytest.raises(StoreError, match=said) if refused else nullcontext():
         refuse_changed_annotations(tmp_path / "now-results", tmp_path / "before-results")
 

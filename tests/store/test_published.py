@@ -182,6 +182,17 @@ def test_commands_for_reviewers_reject_changed_annotations(command, kind, was, n
     assert answer.code == 2 and f"{NAME} was published with another value of '{kind} " in answer.err
 
 
+def test_removed_row_is_named_before_its_annotations(folder, tmp_path, call):
+    shutil.copytree(folder, before := tmp_path / "before")
+    table = pq.read_table(before / NAME)
+    notes = {ANNOTATIONS: json.dumps({f"{AnnotationKind.TIES} {table['rankings'][0]}": 0.75})}
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | notes), before / NAME)
+    change_index(sha256=compute_sha256(before / NAME))(before)
+    change_rows(lambda lines: lines.pop())(folder)
+    answer = call("results", "check", folder, "--before", before)
+    assert answer.code == 2 and answer.err.endswith("is missing now; published rows must not be removed\n")
+
+
 def test_results_of_one_run_in_two_suites_may_differ_in_time_and_are_published_separately():
     result = make_result(make_run())
     first, second = (PublishedFile(f"{suite}/1/rows.parquet", "", 1, "the project") for suite in ("first", "second"))
