@@ -71,9 +71,12 @@ _USUAL_NAMES = {
 }
 
 
+_LONGEST = 200  # characters of a value; all limits of instructions before a processor's name of 48 characters fit
+
+
 @lru_cache(1000)  # most results of a store have the same values
 def _drop_markup(text: str) -> str:
-    return re.sub(r"[^\w .,@+()/-]", "", text)[:60]
+    return re.sub(r"[^\w .,@+()/-]", "", text)[:_LONGEST]
 
 
 def read_provenance(device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = {}) -> Provenance:

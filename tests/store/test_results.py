@@ -172,10 +172,21 @@ def test_unpacked_archive_names_its_commit_until_a_file_changes(tmp_path):
 
 
 def test_provenance_strips_markup():
-    hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
+    hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 300, "precision": ["`", 1]}
     said = Provenance("0", {"torch": "2"}, hostile).known_values
-    assert said.keys() == {"torch", "cpu", "precision"} and len(said["cpu"]) == 60
+    assert said.keys() == {"torch", "cpu", "precision"} and len(said["cpu"]) == 200
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
+
+
+def test_limited_processors_differ_by_name(monkeypatch):
+    """Of names behind two limits, three letters were left, so two processors seemed to be one."""
+    for name in run_result._INSTRUCTION_LIMITS:
+        monkeypatch.setenv(name, "AVX512_CORE_BF16")
+    found = set()
+    for processor in ("AMD EPYC 9655 96-Core Processor", "AMD EPYC 7763 64-Core Processor"):
+        monkeypatch.setattr(run_result, "_name_processor", lambda processor=processor: processor)
+        found.add(run_result.read_provenance().known_values["cpu"])
+    assert len(found) == 2 and all(name.endswith("-Core Processor") for name in found)
 
 
 @pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"])
