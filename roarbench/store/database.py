@@ -6,6 +6,7 @@ operations (leases, results, failures) use `run_write`, which on PostgreSQL lock
 """
 
 import json
+import logging
 import os
 import random
 import sqlite3
@@ -26,6 +27,8 @@ from roarbench.store.database_errors import PATIENCE, convert_database_errors, i
 from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version, select_matching
 
 T = TypeVar("T")
+# SQLAlchemy's traceback if a signal ends the program while a connection closes; other errors are reported as errors
+logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 
 class Database:

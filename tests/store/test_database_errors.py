@@ -21,6 +21,15 @@ from roarbench.store.database import open_database  # noqa: E402
 from roarbench.store.database_errors import _is_database_missing, convert_database_errors  # noqa: E402
 
 pytestmark = pytest.mark.process
+CLOSING = """
+import sys
+from pathlib import Path
+from sqlalchemy.engine.default import DefaultDialect
+from roarbench.store.results import ResultsStore, make_default_url
+DefaultDialect.do_close = lambda dialect, connection: sys.exit(143)  # the signal arrives now
+with ResultsStore.open(make_default_url(Path(sys.argv[1]))):
+    pass
+"""
 REFUSED = "the server answered and refused the connection"
 STARTING = "the server is starting or stopping; wait, and run the same command again"
 SILENT = "no PostgreSQL server answers there; check that it runs, and the host and port of the URL"
@@ -175,3 +184,8 @@ def test_sqlite_codes_give_advice_and_words_do_not():
             raise error
         _, _, said = str(raised.value).partition("connections")
         assert advice in said and bool(advice) == bool(said)
+
+
+def test_signal_while_connection_closes_prints_no_traceback(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", CLOSING, tmp_path], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (143, "")
