@@ -66,7 +66,7 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
         for result in results
     }
     if own_keys <= known:
-        raise CallerError(f"{folder / INDEX} has all {len(own_keys)} runs of {row} in {title} already")
+        raise CallerError(f"{folder / INDEX} has all runs of {row} in {title} already")
     references = {result.run.key for result in stored.references.values()}
     origins = read_origins(store.database, own_keys | references)
     # without the accuracies of explained networks, readers would not see that a network is near chance

@@ -221,7 +221,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     elif store.failures.find_stop_reasons([key]):
         state = "failed"
     else:
-        state = "missing" if failures else "forgotten"  # a failed run that will be tried again is missing
+        state = "missing" if failures else "archived"  # a failed run that will be tried again is missing
     archived = []
     for row in read_archived_rows(store.database, [key]):
         kept, created = row.row, row.created.isoformat()
@@ -245,7 +245,7 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
             {"created": failure.created.isoformat(), "reason": failure.reason, "code": failure.code_version}
             for failure in failures
         ],
-        "forgotten": archived,
+        "archived": archived,
     }
 
 
@@ -255,7 +255,7 @@ def format_run(record: dict[str, Any]) -> str:
     for part in ("outcome", "rankings", "provenance", "record", "plan"):
         if record[part]:
             lines += [part, *_format_pairs(record[part])]
-    for part in ("reproductions", "failures", "forgotten"):
+    for part in ("reproductions", "failures", "archived"):
         lines += [part] * bool(record[part])
         for note in record[part]:
             values = "; ".join(str(value) for name, value in note.items() if name != "created")

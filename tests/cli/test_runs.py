@@ -101,8 +101,8 @@ def test_archive_removes_failed_submission_with_reason(call, store):
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE} ({affected});")
     assert MINE not in read_table_rows(call, store)
     found = show_run(call, store, key)
-    assert (found["state"], found["failures"], found["outcome"]) == ("forgotten", [], None)
-    (note,) = found["forgotten"]
+    assert (found["state"], found["failures"], found["outcome"]) == ("archived", [], None)
+    (note,) = found["archived"]
     assert (note["what"], note["reason"]) == ("failure, died of it", "the wrong layer")
 
 
@@ -128,7 +128,7 @@ def test_archived_rows_of_builtin_estimator_are_computed_again(call, store):
     assert call("run", *PART, "--store", store).code == 0
     assert read_table_rows(call, store) == before
     done = next(row["key"] for row in list_runs(call, store, "--estimators", "truth") if row["state"] == "done")
-    assert (show_run(call, store, done)["state"], len(show_run(call, store, done)["forgotten"])) == ("done", 1)
+    assert (show_run(call, store, done)["state"], len(show_run(call, store, done)["archived"])) == ("done", 1)
 
 
 def test_reproduce_repeats_run_with_options_of_its_command(call, store):
