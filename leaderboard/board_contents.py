@@ -206,8 +206,8 @@ class BoardContents:
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
-        """Return each colour class that occurs on the board, with its description."""
-        present = {row.colour_class for row in self.rows}
+        """Return the colour class of each symbol on the board, with its description; a row without value has none."""
+        present = {row.colour_class for row in self.rows if row.value.value is not None}
         return [(kind, meaning) for kind, meaning in find_kinds(self.protocol).items() if kind in present]
 
     @property

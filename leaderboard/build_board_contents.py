@@ -48,7 +48,7 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
     added = [row for row in rows if row.added and row.beating and row.beating.beats_all]
-    names = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in added)
+    names = (f"{row.name} {row.detail.removeprefix('submission ')}".strip() for row in added)
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
         f"Added rows that beat every control: {join_with_and(names)}." if added else "",
@@ -220,10 +220,11 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
     ]
     gains = capitalize(", ".join(board.gain_with_levels for board in boards if board.started_rows))
     roar, own_network, *_ = boards
+    images = both.roar.board.images or both.own_network.board.images
     headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
         headline=add_missing_runs_to_headline(headline, both.unfinished_text),
-        facts=list_facts(both.own_network, [row.id for row in rows], gains, both.roar.board.images),
+        facts=list_facts(both.own_network, [row.id for row in rows], gains, images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         boards=boards,
         rows=tuple(rows),

@@ -296,8 +296,9 @@ def _open_rankings_and_find_damaged(
         spec = make_ranking_spec(
             results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
         )
-        both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
-        for wanted_spec in filter(store.has_finished, (spec, both)):
+        # other suites, or a run of one protocol, rank other splits: training images are ranked only for training
+        each = (replace(spec, splits=splits) for splits in ((Split.TEST,), tuple(Split)))
+        for wanted_spec in filter(store.has_finished, each):
             try:
                 ranked.setdefault(name, store.open(wanted_spec))
             except StoreError:

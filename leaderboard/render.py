@@ -111,8 +111,8 @@ def list_addresses(views: Views) -> list[Address]:
     boards = ((view, protocol, unit) for view, protocol in shown for unit in view.results.list_units(protocol))
     single = [board.find_board_address(*each) for each in boards]
     addresses = list(dict.fromkeys([*(make_address("board", view.slug) for view in suites), *single]))
-    if sum(view.results.has_rows for view in suites) > 1:
-        several = sum(view.leads_with_roar_and_own_network and view.results.has_rows for view in suites) > 1
+    if len(suites) > 1:
+        several = sum(view.leads_with_roar_and_own_network for view in suites) > 1
         addresses.insert(0 if several else len(addresses), make_address("suites"))
     if trust_and_claims.find_suites_that_test_claims(views):
         addresses.append(make_address("claims"))

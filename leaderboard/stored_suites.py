@@ -24,7 +24,7 @@ SHOWN_VARIABLE = "ROARBENCH_BOARD"  # environment variable for the app's script:
 
 
 def read_views(store: ResultsStore, folder: Path) -> Views:
-    """Return the suites by slug, in the order of the pages; suites with rows come first.
+    """Return the suites that have rows by slug, in the order of the pages.
 
     Raises:
         StoreError: The database cannot be read.
@@ -43,7 +43,7 @@ def collect_views(
     best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in possible}
     for suite in sorted(possible, key=best.__getitem__):
         views[suite] = read(suite)
-        if first_page_only and any(_rank(view) == (False, best[suite]) for view in views[suite]):
+        if first_page_only and any(_rank(view) == best[suite] for view in views[suite]):
             break  # later suites cannot come first
     in_order = sorted(chain.from_iterable(views.get(suite, ()) for suite in possible), key=_rank)
     for view in in_order:
@@ -65,15 +65,15 @@ def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
 
 
-def _rank(view: SuiteView) -> tuple[bool, int]:
-    """Return the key by which suites are sorted: suites with rows come first, then the headline protocol decides."""
-    return not view.results.has_rows, rank_by_headline(view.results.suite, view.headline_protocol)
+def _rank(view: SuiteView) -> int:
+    return rank_by_headline(view.results.suite, view.headline_protocol)
 
 
 def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteView]:
     """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.
 
     Results on different images or with different explained networks are separate; the suite's own results come first.
+    Results on untouched images alone are left out: all suites with the same networks share them.
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
@@ -82,5 +82,5 @@ def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> 
     return [
         SuiteView(keep_most_shared_levels(add_stability_ties_and_chance(results, folder)), folder, store=store)
         for results in run
-        if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
+        if results.has_rows and ((results.complete and newest) or not has_only_results_of_other_suites(results, store))
     ]

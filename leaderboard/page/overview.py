@@ -28,11 +28,10 @@ def build_overview_context(site: Site, address: Address) -> dict[str, Any]:
     columns_by_data, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_for_display(_drop_repeated_suites(site.views.values()))
     for view in shown:
-        if view.results.has_rows:
-            for column in _make_question_columns(site, view):
-                if any(row.value.value is not None for row in column.board.rows):
-                    columns_by_data[_find_kind_of_data(view)].append(column)
-            counts[_find_kind_of_data(view)] += 1
+        for column in _make_question_columns(site, view):
+            if any(row.value.value is not None for row in column.board.rows):
+                columns_by_data[_find_kind_of_data(view)].append(column)
+        counts[_find_kind_of_data(view)] += 1
     tables = []
     advices = [advice for view in shown if (advice := view.advice)]
     for data, unsorted in columns_by_data.items():

@@ -266,8 +266,11 @@ def describe_control_use_of_network(control: str) -> str:
 def find_display_name(estimator: str) -> DisplayName:
     """Return an estimator's name for readers; if there is none, the id is the name."""
     row = find_estimator_or_placeholder(estimator)
-    if row.submitted:
-        return DisplayName(fit_on_one_line(EstimatorId.parse(estimator).name, 60), "submission")
+    if row.submitted:  # versions of a file, and its rows with other parameters, have one name
+        parsed = EstimatorId.parse(estimator)
+        listed = (parsed.listed or "").replace("=", " ").replace(",", ", ")
+        detail = ", ".join(filter(None, (f"submission {parsed.digits}", listed, *parsed.marks)))
+        return DisplayName(fit_on_one_line(parsed.name, 60), fit_on_one_line(detail, 100))
     if row.base not in ESTIMATORS:
         return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title

@@ -239,10 +239,10 @@ class SuiteTable:
             f"fill {find_displayed_fill_name(self.fill)}",
             references,
         ]
-        if self.has_gains_and_ranks and board.rows and not board.protocol.scores_all_network_pairs:
+        clean = board.rows[0].clean.value if board.rows else None
+        if self.has_gains_and_ranks and clean is not None and not board.protocol.scores_all_network_pairs:
             networks = "scoring networks" if board.protocol.trains else "the same networks"
-            clean = format_percent_number(board.rows[0].clean.value)
-            parts.append(f"{networks}: {clean}% correct on untouched images (t=0)")
+            parts.append(f"{networks}: {format_percent_number(clean)}% correct on untouched images (t=0)")
         return "; ".join(filter(None, [*parts, f"chance {self.suite_results.chance_text}"]))
 
 

@@ -187,12 +187,16 @@ def test_row_without_rank_states_reason(quick):
 
 
 def test_display_names_are_unique():
-    """A submission and the built-in estimator with its name have different display names."""
+    """Those of submissions differ from built-in estimators, other versions of the file, and other parameters."""
     names = [name for name, row in ESTIMATORS.items() if row.has_own_row]
-    found = {name: find_display_name(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
+    names += ["ig(baseline=mean)", "rise(samples=8000)", "grad@89abcdef"]
+    names += [f"grad@0123abcd{tail}" for tail in ("", "~trusted", "(a=1)", "(a=2)", "(a=1,b=x)~trusted~cuda")]
+    found = {name: find_display_name(name) for name in names}
     assert len(set(found.values())) == len(found)
+    assert found["grad@0123abcd(a=1)"] == ("grad", "submission 0123abcd, a 1")
+    assert found[names[-1]].detail == "submission 0123abcd, a 1, b x, trusted, cuda"
     assert find_display_name("ig(baseline=mean)") == ("Integrated Gradients", "from the mean")
-    assert find_display_name("input-x-grad@0123abcd") == ("input-x-grad", "submission")
+    assert find_display_name("input-x-grad@0123abcd") == ("input-x-grad", "submission 0123abcd")
     assert find_display_name("nobody <b>") == ("nobody <b>", "")
 
 

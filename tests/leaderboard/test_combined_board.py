@@ -89,6 +89,22 @@ def views(tmp_path_factory):
         yield dict(found)
 
 
+def test_board_of_one_row_without_roar_states_images_and_explains_only_its_symbols(tmp_path):
+    """Only `grad` was run, under own-network gain; other rows have neither a result nor a symbol."""
+
+    def is_run(point):
+        return point.cell.retrain is ScoredNetwork.SIBLINGS and point.cell.estimator in (CLEAN, "grad")
+
+    make_store(tmp_path, SUITE, is_run, images=IMAGES)
+    with open_views(tmp_path) as found:
+        view = found["quick-v8"]
+        agreeing = view.table(OWN_NETWORK).board.images
+        page, table = render(found), view.table(ROAR)
+    assert 0 < agreeing <= IMAGES and f" · {agreeing} test images · 1 estimator · " in page
+    assert "not shown to explain it" in page and "no verdict" not in cut(page, "<form", "</form>")
+    assert "untouched images (t=0)" not in table.caption, "no network was trained"
+
+
 def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert list(views) == ["quick-v8", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
     assert list_addresses(views)[0] == make_address("board", "quick-v8")

@@ -193,3 +193,12 @@ def test_read_pictures_names_damaged_rankings_and_shows_others(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(make_results(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))
+
+
+def test_pictures_of_one_protocol_show_rows_that_another_would_train(tmp_path):
+    """`run --protocol morf` ranks the test images alone; the same suite's ROAR, which was not run, needs all."""
+    work = rank_in_folder(tmp_path, MORF)
+    both = tuple(Block(protocol, ROWS, (0.1, 0.5, 0.9), seeds=2) for protocol in (ROAR, MORF))
+    found = make_results(MORF, work.images.fingerprint)
+    pictures = read_pictures(replace(found, suite=replace(found.suite, blocks=both)), tmp_path)
+    assert pictures is not None and pictures.rows == ("random", "grad")

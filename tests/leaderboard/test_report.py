@@ -155,7 +155,8 @@ def test_settings_of_estimators_and_submissions(report):
     """The defaults of the submission's file are stated, too."""
     settings = report.partition("Settings")[2].partition("Doubts")[0]
     own = f"samples 4; noise 0.1; submitted file, sha256 {SUBMISSION.sha256}"
-    assert f"my-estimator submission by A. Author and B. Author : {own}" in settings.replace("Author:", "Author :")
+    named = f"my-estimator submission {SUBMISSION.sha256[:8]} by A. Author and B. Author"
+    assert f"{named} : {own}" in settings.replace("Author:", "Author :")
     assert "Integrated Gradients from black : steps 25: number of points on the path" in settings
     assert "VarGrad" not in settings
 

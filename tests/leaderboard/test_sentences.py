@@ -58,7 +58,7 @@ CASES = {  # + marks a row added to the suite, @ a submission
     "Added rows that beat every control: E2.",
     "control yes yes +≈": "2 of the suite’s 2 estimators are shown to beat every control.",
     "control < +yes @yes": "None of the suite’s 1 estimator is shown to beat every control. "
-    "Added rows that beat every control: E2 and E3.",
+    "Added rows that beat every control: E2 and E3 0123abcd.",
     "+control yes": "",  # verdicts ignore an added control
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
@@ -69,7 +69,7 @@ CASES = {  # + marks a row added to the suite, @ a submission
 @pytest.mark.parametrize("words", CASES)
 def test_describe_winners_matches_verdicts(words):
     rows = [
-        make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
+        make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission 0123abcd" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
     said = CASES[words]
