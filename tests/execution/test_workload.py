@@ -52,7 +52,7 @@ def test_count_work_matches_hand_counts_for_new_suite():
     linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
     assert count_work(linear, list_planned_runs(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
-    assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
+    assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * (TEST // 8 + 2000)
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
     small = count_work(SUITE, list_planned_runs(SUITE), 5000)  # counts its images, of which there are fewer to test
     assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
@@ -132,7 +132,7 @@ def test_count_work_without_retraining_skips_training_images():
     assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
     assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
     assert jobs.images_scored == (1 + 2) * TEST + TEST
-    assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
+    assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * (TEST // 8 + 2000)
     assert jobs.memory == 4 * (64 * (COST.activations + 2 * SCALARS) + COST.parameters)  # 64 images' two maps
 
 
