@@ -103,15 +103,16 @@ def list_class_counts(images: UserImages) -> str:
     names = [_fit_name(images.classes[number]) for number in shown]
     heading = f"{len(images.classes):,} classes"
     width = max(map(cell_len, [heading, *names]))
-    lines = [f"{set_cell_size(heading, width)}  {'training':>8}  {'test':>8}"]
+    nouns = {split: "training" if split is Split.TRAIN else "test" for split in images.record.decoded_splits}
+    lines = ["  ".join([set_cell_size(heading, width), *(f"{noun:>8}" for noun in nouns.values())])]
     for number, name in zip(shown, names, strict=True):
-        train, test = (int(counts[split][number]) for split in Split)
-        lines.append(f"{set_cell_size(name, width)}  {train:>8,}  {test:>8,}")
+        lines.append("  ".join([set_cell_size(name, width), *(f"{counts[split][number]:>8,}" for split in nouns)]))
     if len(shown) < len(images.classes):
-        hidden = counts[Split.TRAIN][_FIRST:-_LAST]
+        split, noun = next(iter(nouns.items()))
+        hidden = counts[split][_FIRST:-_LAST]
         least, most = int(hidden.min()), int(hidden.max())
         numbers = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        left = f"… {len(hidden):,} more with {numbers} training images each"
+        left = f"… {len(hidden):,} more with {numbers} {noun} images each"
         lines.insert(1 + _FIRST, left)
     return "\n  ".join(lines)
 

@@ -36,7 +36,7 @@ def count_suite_training_cost(suite: SuiteSpec) -> tuple[int, int]:
     points = list_planned_runs(suite)
     inputs = list_shared_inputs(suite, points)
     trainings = sum(point.cell.retrain.trains_per_run for point in points) + len(inputs.common)
-    explained = 0 if suite.given else len(inputs.references)
+    explained = 0 if suite.given or suite.dataset_record.test_only else len(inputs.references)
     recipe = suite.recipe_record
     epochs = trainings * recipe.epochs + len(inputs.tuned) * make_fine_tuning_recipe(recipe).epochs
     epochs += explained * count_reference_epochs(suite)
@@ -50,7 +50,7 @@ def format_suite_list(width: int) -> str:
         trainings, images = count_suite_training_cost(suite)
         twins = len(suite.estimators) - len(suite.estimators_with_own_row)
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
-        size = f"{rankings}, {trainings:,} trainings of {suite.model}, {images / 1e6:,.1f} M images"
+        size = f"{rankings}, {format_count(trainings, 'training')} of {suite.model}, {images / 1e6:,.1f} M images"
         lines.append(suite.title)
         for text in (suite.about, size):
             lines += wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
@@ -67,21 +67,21 @@ def format_suite(suite: SuiteSpec) -> str:
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} pixels ({TABLE_WORDS})" if data.tabular else f"{data.size} x {data.size}, {channels}"
     shape = f"{data.classes:,} classes, {pixels}"
-    explained = suite.given or _describe_recipe(find_recipe(suite.reference_recipe))
+    trained = "from --reference FILE" if data.test_only else _describe_recipe(find_recipe(suite.reference_recipe))
     lines = [
         suite.title,
         f"  {suite.about}",
         f"  data         {suite.dataset}: {images} of {shape}",
         f"  network      {suite.architecture_names}",
         f"  recipe       {_describe_recipe(suite.recipe_record)}",
-        f"  reference    {format_count(suite.references, 'network')}, {explained}",
+        f"  reference    {format_count(suite.references, 'network')}, {suite.given or trained}",
     ]
     for block in suite.blocks:
         levels = ", ".join(f"{t:g}" for t in block.levels)
         settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
-    lines += [f"  cost         {trainings:,} trainings, {images_trained / 1e6:,.2f} M images"]
+    lines += [f"  cost         {format_count(trainings, 'training')}, {images_trained / 1e6:,.2f} M images"]
     return "\n".join(lines)
 
 

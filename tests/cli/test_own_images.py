@@ -228,4 +228,12 @@ def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
     assert first == found and found["complete"], "the first run leaves the classifier out, too"
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     assert found["images"] == 12
-    assert "12 test images, no training images, of 12 classes" in call("suites", suite).out
+    answer = call("suites", suite)
+    assert answer.err.splitlines()[:4] == [
+        "12 classes      test",
+        "  0                  0",
+        "  1                  0",
+        "  2                  4",
+    ]
+    for said in ("12 test images, no training images, of 12 classes", ", from --reference FILE\n", "no trainings, "):
+        assert said in answer.out
