@@ -39,7 +39,8 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
         warn(f"warning: {seen}, and keep fewer than 64 of their shades; if contrast matters, rescale each image first")
     if wrapped := sum(map(_is_wrapped, samples)):
         seen = f"the values of {wrapped} of {len(samples)} inspected images are near 0 and near 65,535 alone"
-        warn(f"warning: {seen}, as negative numbers that were stored without a sign; store them with it, or add 32,768")
+        remedy = "if these are negative numbers that were stored without a sign, not ink on paper, add 32,768"
+        warn(f"warning: {seen}; {remedy}")
     return record
 
 
