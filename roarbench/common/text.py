@@ -16,8 +16,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # characters with which formulas beg
 
 
 def fold_name(name: str) -> str:
-    """Return a name without differences in case, spaces and the form of accents."""
-    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
+    """Return a name without differences in case, spaces, invisible characters and the form of letters and accents."""
+    visible = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return " ".join("".join(visible).casefold().split())
 
 
 def format_signed(number: float) -> str:

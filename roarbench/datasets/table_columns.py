@@ -35,8 +35,8 @@ _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)
 # columns of people, places and things that have several rows or images
 GROUP_WORDS = (
     "patient|subj|subject|person|individual|identity|participant|volunteer|donor|speaker|writer|user|customer|household"
-    "|animal|specimen|lesion|biopsy|video|movie|recording|session|slide|wsi|case|exam|accession|group|sequence|seq"
-    "|burst|clip|capture|study|series|scan|scanner|camera|cam|device|location|site|station|deployment|hospital|clinic"
+    "|animal|specimen|lesion|video|movie|recording|session|slide|wsi|case|group|sequence|seq|burst|clip|study|series"
+    "|scan|scanner|camera|cam|device|location|site|station|deployment|hospital|clinic"
     "|cent(?:er|re)|institution|farm|plot|batch|plate|experiment"
 )
 GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|idx|index|code|nr|no|num|name|number))?|id", re.I)

@@ -665,6 +665,9 @@ def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
     said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), labels))[1]
     assert "classes in column 'outcome': 'home' 50.0%, 'Home' 20.0%, 'ward' 20.0%, 'home ' 10.0%" in said
     assert "warning: 'Home', 'home', 'home ' are separate classes; if they are one class, spell them alike" in said
+    labels = ["home"] * 10 + ["home\u200b", "ｈome"] * 5  # a space without width and a wide letter, as on web pages
+    said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), labels))[1]
+    assert "warning: 'home', 'home\\u200b', 'ｈome' are separate classes" in said
 
 
 @pytest.mark.parametrize(
