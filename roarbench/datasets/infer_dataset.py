@@ -29,6 +29,7 @@ from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.image_folders import (
     describe_left_out,
     find_split_pairs,
+    is_hidden_path,
     is_train_name,
     refuse_folder_without_images,
     refuse_unsupported_file,
@@ -242,6 +243,11 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         raise
     except Exception as error:  # the library raises many exception types, some private
         raise DataError(f"cannot read {folder} ({describe_hub_error(error)}); expected parquet files") from error
+    listed = {file.resolve() for part in files.values() for file in part}
+    below = {file: file.relative_to(folder) for file in image_folders.list_all_files_below(folder)}
+    others = [file for file, path in below.items() if path.suffix.lower() == ".parquet" and not is_hidden_path(path)]
+    if unread := sorted(below[file].as_posix() for file in others if file.resolve() not in listed):
+        warn(f"warning: not read: {list_quoted(unread)}, to which README.md or their names give no split")
     pairs = find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
     if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):

@@ -495,6 +495,12 @@ def test_hub_copy_with_several_configurations_is_rejected(tmp_path):
     record, _ = infer_with_messages(tmp_path / "set" / "a")
     with pytest.raises(DataError, match=said):
         open_undecoded_splits(record, tmp_path / "set")
+    (tmp_path / "set" / "README.md").write_text(CARD.replace("name: second", "name: second\n  default: true"))
+    (tmp_path / "set" / ".cache").mkdir()
+    (tmp_path / "set" / ".cache" / "old.parquet").touch()
+    said = infer_with_messages(tmp_path / "set")[1].split("\n")
+    reason = "to which README.md or their names give no split"
+    assert f"warning: not read: 'a/train-00000-of-00001.parquet', {reason}" in said
 
 
 def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path):
