@@ -25,12 +25,14 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard.suite_report import render_report
 from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import export_pages, make_store, open_views, results
 from tests.helpers.command_line import publish
+from tests.helpers.older_suites import OLDER
 from tests.helpers.shown_tables import render
 
 pytestmark = pytest.mark.browser
@@ -350,6 +352,18 @@ def test_phone_shows_charts_claims_and_thumbnails_in_its_width(driver, demo_site
     assert {".claims", "figure.scatter img"} <= shown
 
 
+def test_picture_of_one_panel_of_curves_is_not_enlarged(driver, tmp_path):
+    suite = OLDER["quick@1"]
+    make_store(tmp_path, suite, lambda point: point.cell.estimator in (CLEAN, "random", "sobel", "grad"), images=40)
+    with open_views(tmp_path) as views:
+        board = export_pages(views, tmp_path / "site") / "index.html"
+    for width in (1280, 390):
+        set_screen(driver, width)
+        load_page(driver, board.as_uri())
+        ((shown, natural),) = zip(*(read_texts(driver, ".panels img", what) for what in ("clientWidth", "naturalWidth")))
+        assert 0.5 * natural < shown <= natural and fits_width(driver, width)
+
+
 def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path):
     """A sheet of A4 is 718 pixels wide without its margins."""
     make_store(tmp_path, SUITES["quick"], images=20)
@@ -369,4 +383,16 @@ def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path)
         assert all(one[1] <= other[0] for axis in axes for one, other in pairwise(axis))
         assert {*read_texts(driver, ".value small", "offsetHeight > 0")} == {True}
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_printed_report_shows_gains_that_a_screen_shows_on_request(driver, tmp_path):
+    make_store(tmp_path, SUITES["quick-roar"], images=40)
+    with open_views(tmp_path) as made:
+        (tmp_path / "report.html").write_text(render_report(made["quick-roar-v1"]), "utf-8")
+    for media, shown in (("screen", 0), ("print", 5)):
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        load_page(driver, (tmp_path / "report.html").as_uri())
+        texts = read_texts(driver, "details.sub", "innerText")
+        assert texts and {text.count("\u00a0at\u00a0.") for text in texts} == {shown}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -136,8 +136,8 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert "0 by construction" in key and "Random" in key and "every control" not in key
     assert views["quick-v8"].combined_board.headline in page
     alone = render(views, make_address("board", "quick-v8", protocol="own-network"))
-    by_level = {words for shown in (table, alone) for words in re.findall(r">([^<]* at .05, [^<]* at .5)<", shown)}
-    assert by_level and len(re.findall(" at .05, ", alone)) == len(re.findall(" at .05, ", table))
+    by_level = {words for shown in (table, alone) for words in re.findall(r">([^<]*\sat\s.05, [^<]*\sat\s.5)<", shown)}
+    assert by_level and len(re.findall(r"\sat\s.05, ", alone)) == len(re.findall(r"\sat\s.05, ", table))
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone
     assert "of 10 estimators is shown to explain" in alone
