@@ -238,15 +238,18 @@ def _make_figure_with_panels(chart: Chart) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes, with room for all labels; lengths are in inches."""
     rows = ceil(len(chart.families) / PANELS_PER_ROW)
     columns = ceil(len(chart.families) / rows)  # for example four panels in two rows of two
-    curves_by_panel = (_select_family_and_controls(chart.all_curves, family) for family in chart.families)
-    most_labels = max(len({curve.estimator for curve in curves}) for curves in curves_by_panel)
-    panel_height = max(PANEL_HEIGHT, most_labels * LABEL_INCHES)
-    label_width = 0.45 + max(
-        _estimate_text_width(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.all_curves
-    )
+    names = [
+        {format_id_with_samples(curve.estimator) for curve in _select_family_and_controls(chart.all_curves, family)}
+        for family in chart.families
+    ]
+    panel_height = max(PANEL_HEIGHT, max(map(len, names)) * LABEL_INCHES)
     left, gap, margin = 0.7, 0.8, 0.15
+    edges = [left]  # of each column, whose longest label decides its width
+    for column in range(columns):
+        longest = max(_estimate_text_width(name, FONT_POINTS) for some in names[column::columns] for name in some)
+        edges.append(edges[-1] + PANEL_WIDTH + 0.45 + longest)
     longest_word = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
-    width = max(left + columns * (PANEL_WIDTH + label_width), longest_word + 3 * margin)
+    width = max(edges[-1], longest_word + 3 * margin)
     titles = wrap_text(chart.title, width - 3 * margin, TITLE_POINTS)
     top = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
     notes = wrap_text(
@@ -261,7 +264,7 @@ def _make_figure_with_panels(chart: Chart) -> tuple[Figure, list[Axes]]:
     figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
     panels = []
     for row, column in (divmod(number, columns) for number in range(len(chart.families))):
-        x = left + column * (PANEL_WIDTH + label_width)
+        x = edges[column]
         y = bottom + (rows - 1 - row) * (panel_height + gap)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
         panels[-1].tick_params(labelleft=column == 0)

@@ -1,6 +1,7 @@
 """Draw a suite's rows as charts: curves of accuracy, bars of gains, and gains against passes."""
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,10 +9,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import ScalarFormatter
+from matplotlib.transforms import Affine2D, Bbox
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import MISSING
+from roarbench.common.text import MISSING, fit_on_one_line
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import (
@@ -118,7 +120,7 @@ def plot_gains(
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
-    grid = figure.add_gridspec(1, len(panels) + has_searches)
+    grid = figure.add_gridspec(1, len(panels) + has_searches, width_ratios=[1] * len(panels) + [2] * has_searches)
     axes = [figure.add_subplot(grid[0, 0])]
     axes += [figure.add_subplot(grid[0, place], sharey=axes[0]) for place in range(1, len(panels))]
     for panel, (label, bars) in zip(axes, panels.items(), strict=True):
@@ -149,7 +151,7 @@ def plot_gains(
     legend.get_title().set_parse_math(False)
     if has_searches:
         figure.draw_without_rendering()  # computes the positions of the axes
-        lift_labels(cost)
+        place_labels(cost)
     return figure
 
 
@@ -189,13 +191,13 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
         if bar.verdict is OwnNetworkVerdict.CONTROL:
             searches.append((passes[name], value))
         else:
-            annotate_point(axes, name, passes[name], value)
+            annotate_point(axes, fit_on_one_line(name, 24), passes[name], value)
     axes.plot(*zip(*sorted(searches), strict=True), color=_OPEN, linestyle="--", linewidth=1, zorder=0)
     annotate_point(axes, "blind search", *max(searches))
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    axes.set_xlim(low, high * (high / low) ** 0.5)  # space for labels
+    axes.set_xlim(low * (low / high) ** 0.3, high * (high / low) ** 0.5)  # space for labels
     ticks = list[float]()
     for tick in sorted({passes[name] for name in bars if passes[name]}):
         ticks += [tick] if not ticks or tick > 1.6 * ticks[-1] else []  # space for numbers
@@ -208,30 +210,33 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
 
 
 def annotate_point(axes: Axes, text: str, x: float, y: float, size: float = FONT_POINTS) -> None:
-    """Write a label at a point, with a line to it; `lift_labels` places it."""
+    """Write a label at a point, with a line to it; `place_labels` places it."""
     line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.2)}
-    axes.annotate(text, (x, y), (0, 0), textcoords="offset points", fontsize=size, arrowprops=line)
+    label = axes.annotate(text, (x, y), (0, 0), textcoords="offset points", fontsize=size, arrowprops=line)
+    label.set_in_layout(False)  # `place_labels` places it inside the axes
 
 
-def lift_labels(axes: Axes) -> None:
-    """Place each label above labels and points that it would cover, the lowest first.
+def place_labels(axes: Axes) -> None:
+    """Place each label near its point and inside the axes, without covering labels, points or vertical lines.
 
-    A label is at the right of its point, or at the left if a vertical line, such as another point's interval, would run
-    through it.
+    A label is at the right of its point, at the left, or higher or lower, whichever is free and nearest. It is hidden
+    if no place is free.
     """
     scale, labels = 72 / axes.figure.dpi, [text for text in axes.texts if isinstance(text, Annotation)]
     points = {label: scale * axes.transData.transform(label.xy) for label in labels}
-    taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
+    taken = [Bbox.from_bounds(x - 2, y - 2, 4, 4) for x, y in points.values()]
     ends = [scale * line.get_transform().transform(line.get_xydata()) for line in axes.lines]
-    intervals = [(*line[0], line[-1][1]) for line in ends if len(line) == 2 and line[0][0] == line[1][0]]
+    taken += [Bbox(line) for line in ends if len(line) == 2 and line[0][0] == line[1][0]]
+    inside = axes.bbox.frozen().transformed(Affine2D().scale(scale))
     for label in sorted(labels, key=lambda text: float(text.xy[1])):
-        x, y = points[label] + (4, 1)
-        size, place = float(label.get_fontsize()), float(y)
+        (x, y), size = points[label], float(label.get_fontsize())
         width = scale * Text.get_window_extent(label).width + 1  # without the line to the point
-        if any(x < at < x + width and low < y + size and y < high for at, low, high in intervals):
-            x -= width + 8
-        for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
-            if left < x + width and x < right and bottom < place + size and place < top:
-                place = top
-        taken.append((x, x + width, place, place + size))
-        label.set_position((x - points[label][0], place - y + 1))
+        for half_lines, shift in product(sorted(range(-40, 41), key=abs), (4, -width - 4)):
+            rise = 1 + half_lines * size / 2
+            box = Bbox.from_bounds(x + shift, y + rise - 0.2 * size, width, 1.1 * size)  # from descenders to ascenders
+            if inside.contains(*box.min) and inside.contains(*box.max) and not box.count_overlaps(taken):
+                taken.append(box)
+                label.set_position((shift, rise))
+                break
+        else:
+            label.set_visible(False)

@@ -24,7 +24,7 @@ from roarbench.report.curve_panels import (
     draw_measured_curve,
     label_curve_ends,
 )
-from roarbench.report.suite_charts import annotate_point, draw_gain_bars, lift_labels, make_panel_curve
+from roarbench.report.suite_charts import annotate_point, draw_gain_bars, make_panel_curve, place_labels
 from roarbench.stats.intervals import Estimate
 from studies.paper.published import DataSet, cost
 
@@ -105,7 +105,7 @@ def _draw_searches(axes: Axes, name: str) -> None:
 def _save(figure: Figure, name: str) -> None:
     figure.draw_without_rendering()  # computes the positions of the axes
     for axes in figure.axes:
-        lift_labels(axes)
+        place_labels(axes)
     with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
         figure.savefig(HERE / name, metadata={"Date": None})
 

@@ -23,8 +23,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from leaderboard.render import load_templates
 from leaderboard.suite_report import render_report
-from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -360,7 +361,7 @@ def test_picture_of_one_panel_of_curves_is_not_enlarged(driver, tmp_path):
     for width in (1280, 390):
         set_screen(driver, width)
         load_page(driver, board.as_uri())
-        ((shown, natural),) = zip(*(read_texts(driver, ".panels img", what) for what in ("clientWidth", "naturalWidth")))
+        (shown,), (natural,) = (read_texts(driver, ".panels img", what) for what in ("clientWidth", "naturalWidth"))
         assert 0.5 * natural < shown <= natural and fits_width(driver, width)
 
 
@@ -384,6 +385,20 @@ def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path)
         assert {*read_texts(driver, ".value small", "offsetHeight > 0")} == {True}
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_names_in_figure_to_embed_end_before_its_axis(driver, views, tmp_path):
+    submission = "noise-mean-of-a-very-long-name-of-an-est@0123abcd(samples=2,noise=0.3)"
+    names = [*(name for name, row in ESTIMATORS.items() if row.has_own_row), submission]
+    board = views["quick-v1"].board
+    rows = tuple(replace(board.rows[0], **find_display_name(name)._asdict()) for name in names)
+    svg = load_templates().get_template("figure.svg").render(board=replace(board, rows=rows), name="n", question="q")
+    (tmp_path / "figure.svg").write_text(svg, "utf-8")
+    driver.get((tmp_path / "figure.svg").as_uri())
+    ends = "[...document.querySelectorAll('g text[x=\"12\"]')].map((text) => text.getBBox().x + text.getBBox().width)"
+    left = "Math.min(...[...document.querySelectorAll('line, text[text-anchor=middle]')].map((one) => one.getBBox().x))"
+    ends, left = driver.execute_script(f"return [{ends}, {left}]")
+    assert len(ends) == len(names) and {name for name, end in zip(names, ends, strict=True) if end > left} == set()
 
 
 def test_printed_report_shows_gains_that_a_screen_shows_on_request(driver, tmp_path):

@@ -4,9 +4,10 @@ import csv
 import json
 from dataclasses import replace
 from io import StringIO
-from itertools import pairwise
+from itertools import chain, combinations, pairwise
 
 import pytest
+from matplotlib.text import Text
 
 from roarbench.analysis.suite_judges import do_marks_apply_to
 from roarbench.analysis.suite_results import SuiteResults
@@ -133,6 +134,28 @@ def test_verdict_of_table_and_not_interval_colours_bar():
     colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
     better, worse, unclear = (handle.get_facecolor() for handle in figure.legends[0].legend_handles[:3])
     assert colours == [better, better, unclear, unclear, unclear, worse] and len({better, worse, unclear}) == 3
+
+
+def test_labels_of_gains_against_passes_cover_nothing():
+    """Some of 30 rows have nearly the same gain, and one has a long name."""
+    names = [*(f"estimator-{n}" for n in range(29)), "a-long-name" * 4]
+    gains = {name: 0.4 * (n // 5) * (n % 5) for n, name in enumerate(names)}
+    bars = {name: Bar(Estimate(gain, gain - 2, gain + 2), OwnNetworkVerdict.OPEN) for name, gain in gains.items()}
+    bars |= {f"search-{n}": Bar(Estimate(n, n - 1, n + 1), OwnNetworkVerdict.CONTROL) for n in (2, 8)}
+    passes = {name: (2, 4, 30, 50, 750)[n % 5] for n, name in enumerate(names)} | {"search-2": 2, "search-8": 128}
+    figure = plot_gains({"gain": bars}, passes=passes)
+    figure.draw_without_rendering()
+    cost = figure.axes[-1]
+    labels = [text for text in cost.texts if text.get_visible()]
+    assert len(labels) > 25 and {"blind search", "a-long-namea-long-namea…"} <= {text.get_text() for text in labels}
+    boxes = {text.get_text(): Text.get_window_extent(text).padded(-2) for text in labels}
+    lines = [line.get_window_extent() for line in cost.lines if len({*line.get_xdata()}) == 1 < len(line.get_xdata())]
+    ticks = {text.get_text(): text.get_window_extent() for text in cost.get_xticklabels()}
+    for (one, a), (other, b) in chain(combinations(boxes.items(), 2), combinations(ticks.items(), 2)):
+        assert not a.overlaps(b), f"'{one}' overlaps '{other}'"
+    for name, box in boxes.items():
+        assert cost.bbox.fully_contains(*box.min) and cost.bbox.fully_contains(*box.max), name
+        assert [line for line in lines if box.overlaps(line)] == [], name
 
 
 def test_label_is_left_of_its_point_if_an_interval_would_run_through_it():

@@ -92,6 +92,15 @@ def test_make_figure_draws_bands_with_gaps_for_missing_points():
     assert [text.get_text() for text in axes.texts] == ["search(passes=32)"]  # as in tables
 
 
+def test_long_name_widens_only_its_column():
+    long = f"{'long-name-' * 4}@0123abcd(samples=2)"
+    charts = [make_chart_of(*(make_curve(name, name) for name in ("grad", "gb", last))) for last in ("ig", long)]
+    lefts = [
+        [axes.get_position().x0 * figure.get_figwidth() for axes in figure.axes] for figure in map(make_figure, charts)
+    ]
+    assert lefts[0] == pytest.approx(lefts[1])
+
+
 @pytest.mark.slow
 def test_figure_texts_do_not_overlap():
     figure = make_figure(make_full_chart())
