@@ -383,14 +383,14 @@ def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
 
 
 def describe_series(images: UserImages) -> Iterator[str]:
-    """Yield a warning if both splits have images of a class whose names begin alike, up to a number."""
+    """Yield a warning if both splits have images of a class whose names begin alike, up to a number or last word."""
     drawn = bool(images.record.share)
     names = images.names
     train, test = ([*zip(raw.labels.tolist(), names[split], strict=True)] for split, raw in images.splits.items())
-    for level in range(_LEVELS):
+    for level in range(_LEVELS + 1):
         series = Counter((label, _cut_behind_number(path, level)) for label, path in train + (test if drawn else []))
         several = sum(size for size in series.values() if size > 1)
-        if several < _NEARLY_ALL * series.total() or any(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
+        if several < _NEARLY_ALL * series.total() or all(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
             continue
         if len(series) < _FEWEST_SERIES * len({label for label, _ in series}):
             continue
@@ -403,9 +403,14 @@ def describe_series(images: UserImages) -> Iterator[str]:
 
 
 def _cut_behind_number(path: str, level: int) -> str:
-    """Return the start of a file's name up to a number; the path if the name has fewer numbers before its end."""
+    """Return the start of a file's name up to a number; the path if the name has fewer numbers before its end.
+
+    At the last level, return the name without its last word: `anna` of `anna_0001`.
+    """
     whole = _ROBOFLOW.sub(" 0 ", path).rpartition(".")[0]
     stem = whole.rpartition("/")[2]
+    if level == _LEVELS:
+        return _ENDING.sub("", stem)
     ends = [found.end() for found in _NUMBER.finditer(stem)]
     return stem[: ends[level]] if level < len(ends) else whole
 

@@ -120,6 +120,9 @@ def test_images_named_like_others_of_the_other_given_split_are_named():
         ("{kind}/TCGA-AA-{pair:04}_{n}_0.png", "TCGA-AA-0"),
         ("{kind}/{pair:08}_{n}.png", "0000000"),
         ("{kind}/a{pair}_jpg.rf.{n:032}.jpg", "a"),  # versions of one photograph
+        ("{kind}/c{pair}d2084x_{n:04}.png", "c"),
+        ("{kind}/cfd{pair}084_{n:04}.png", "cfd"),  # one ends like a year
+        ("{kind}/anna_{n:04}.png", ""),
         ("{kind}/{n}.png", ""),
         ("{kind}/n01440764_{n}.png", ""),
         ("{kind}/Footed_{n:04}_{n}{n}.png", ""),
