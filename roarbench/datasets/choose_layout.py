@@ -157,8 +157,11 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classi
 
     Lists of test images count if they name some of the images in `classified`, those with a class.
     """
-    lists = {path: images for path, images in search.lists.items() if labels is None or path not in labels.files}
-    stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in lists}
+    stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in search.lists}
+    used = [path for path in labels.files if path in stems] if labels else []
+    # one file of labels may be named like a split, but two are splits
+    used = [] if image_folders.find_split_pairs(stems[path] for path in used) else used
+    lists = {path: images for path, images in search.lists.items() if path not in used}
     trains = [path for path in lists if image_folders.is_train_name(stems[path])]
     tests = [path for path in lists if image_folders.is_test_name(stems[path])]
     known = [path for path in tests if lists[path] <= classified and len(lists[path]) < _MOST * len(classified)]

@@ -657,6 +657,21 @@ def test_list_of_training_images_that_is_not_used_is_named(tmp_path, test, reaso
     assert f"warning: the list 'train.txt' is not used, because {reason}; test images are drawn" in said
 
 
+@pytest.mark.parametrize(
+    ("first", "said_of"), [(8, "it and 'test.csv' name '10.png'; test images are drawn"), (12, "")]
+)
+def test_label_files_of_both_splits_that_share_images_are_no_splits(tmp_path, first, said_of):
+    for n in range(20):
+        (tmp_path / f"{n}.png").write_bytes(png(np.random.default_rng(n).integers(0, 256, (8, 8, 3), np.uint8)))
+    for name, numbers in (("train", range(12)), ("test", range(first, 20))):
+        rows = "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in numbers)
+        (tmp_path / f"{name}.csv").write_text(f"file,label\n{rows}")
+    said = []
+    infer_dataset(tmp_path, said.append)
+    warned = [line for line in said if "the list 'train.csv' is not used" in line]
+    assert len(warned) == bool(said_of) and said_of in "".join(warned)
+
+
 def test_label_file_with_commas_in_values_is_named(tmp_path):
     with pytest.raises(DataError, match=r"labels.csv: row 4 has 3 values, but there are 2 columns; put values that"):
         write_flat_images(
