@@ -27,7 +27,6 @@ from roarbench.common.text import (
     typeset_minus_and_percent_signs,
 )
 from roarbench.estimators.catalogue import find_display_name
-from roarbench.plan.planned_runs import describe_run
 from roarbench.store.run_result import read_code_version, read_package_version
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -179,7 +178,7 @@ def load_templates() -> Environment:
         lstrip_blocks=True,
         optimized=False,  # constant expressions are few, and the search for them takes half of the compilation
     )
-    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
+    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case
         "count_of_passes": format_passes,

@@ -21,12 +21,11 @@ from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.text_helpers import make_slug, shorten_line
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
-from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.combined_table import CombinedTable, has_combined_table
-from roarbench.report.status import find_run_states
+from roarbench.report.status import find_run_states, format_failure_reasons, list_failures
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.store.results import ResultsStore
 
@@ -151,11 +150,11 @@ class SuiteView:
         return self.get_or_compute("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
-    def run_states(self) -> tuple[Counter[str], dict[PlannedRun, str]]:
-        """Return the number of planned runs in each state now, and why runs failed."""
+    def run_states(self) -> tuple[Counter[str], list[str]]:
+        """Return the number of planned runs in each state now, and a line for each reason of failed runs."""
         assert self.store, "views of pages have a store"
         states = find_run_states(self.results, self.store)
-        failed = {point: reason for point, (_, reason) in states.items() if reason}
+        failed = format_failure_reasons(list_failures(states, self.results.suite))
         return Counter(state for state, _ in states.values()), failed
 
     def get_or_compute(self, name: Hashable, make: Callable[[], Made]) -> Made:

@@ -61,17 +61,18 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         "seeds": {
             name: {"complete": list(unfinished[name].values()).count(0), "of": len(unfinished[name])} for name in counts
         },
-        "failures": _list_failures(states, suite),
+        "failures": list_failures(states, suite),
         "mixed": [row._asdict() for row in suite_results.inconsistent_rows],
     }
 
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
     """Return the run, the estimator and the reason of each failure that blocks a run until `retry`."""
-    return _list_failures(find_run_states(suite_results, store), suite_results.suite)
+    return list_failures(find_run_states(suite_results, store), suite_results.suite)
 
 
-def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
+def list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
+    """Return the failures of `list_run_failures`, given the state of every planned run."""
     reasons = ((point, reason) for point, (_, reason) in states.items() if reason)
     return [{"run": describe_run(at, suite), "estimator": at.cell.estimator, "reason": why} for at, why in reasons]
 
@@ -85,11 +86,16 @@ def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[U
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
     """Format failures with a line for every reason, followed by advice."""
     failures = list(failures)
+    lines = (f"failed: {line}" for line in format_failure_reasons(failures))
+    return [*lines, *format_failure_advice(failures)]
+
+
+def format_failure_reasons(failures: Iterable[dict[str, str]]) -> list[str]:
+    """Return a line for every reason, with its first run and the number of further runs."""
     runs_by_reason = defaultdict[str, list[str]](list)
     for failure in failures:
         runs_by_reason[failure["reason"]].append(failure["run"])
-    lines = (f"failed: {list_some(runs, 1)}: {reason}" for reason, runs in runs_by_reason.items())
-    return [*lines, *format_failure_advice(failures)]
+    return [f"{list_some(runs, 1)}: {reason}" for reason, runs in runs_by_reason.items()]
 
 
 def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:

@@ -53,7 +53,7 @@ def test_new_kind_of_doubt_is_one_entry_and_appears_everywhere(results, monkeypa
     frame = EvaluatedRows(BOTH, Settings(tmp_path), results).to_dataframe()
     assert [*frame["own_network_flag"].dropna()] == [SENTENCE], "rb"
     assert note in render_text(format_text(judge_suite(results), 200), 200)
-    monkeypatch.setattr(SuiteView, "run_states", (Counter(), {}))
+    monkeypatch.setattr(SuiteView, "run_states", (Counter(), []))
     view = SuiteView(results, tmp_path)
     site = Site({view.slug: view}, list_addresses({view.slug: view}))
     pages = (make_address("board", view.slug, protocol="own-network"), make_address("estimator", estimator="grad"))
