@@ -387,14 +387,17 @@ def describe_series(images: UserImages) -> Iterator[str]:
     drawn = bool(images.record.share)
     names = images.names
     train, test = ([*zip(raw.labels.tolist(), names[split], strict=True)] for split, raw in images.splits.items())
+    files = [{path.rpartition("/")[2] for _, path in part} for part in (train, test)]
+    counted = train + (test if drawn or files[0].isdisjoint(files[1]) else [])  # numbers may begin anew in each split
     for level in range(_LEVELS + 1):
-        series = Counter((label, _cut_behind_number(path, level)) for label, path in train + (test if drawn else []))
+        series = Counter((label, _cut_behind_number(path, level)) for label, path in counted)
         several = sum(size for size in series.values() if size > 1)
         if several < _NEARLY_ALL * series.total() or all(_YEAR_OR_MONTH.fullmatch(start) for _, start in series):
             continue
         if len(series) < _FEWEST_SERIES * len({label for label, _ in series}):
             continue
-        shared = [start for label, path in test if (label, (start := _cut_behind_number(path, level))) in series]
+        known = series if drawn else {(label, _cut_behind_number(path, level)) for label, path in train}
+        shared = [start for label, path in test if (label, (start := _cut_behind_number(path, level))) in known]
         if 2 * len(shared) >= len(test) and not (drawn and _NUMBERED_GROUP.search(shared[0])):
             seen = f"the names of {len(shared)} of {len(test)} test images begin as those of training images of a class"
             remedy = "if images of one beginning show the same, such as a video or a slide, keep them in one split"
@@ -410,7 +413,7 @@ def _cut_behind_number(path: str, level: int) -> str:
     whole = _ROBOFLOW.sub(" 0 ", path).rpartition(".")[0]
     stem = whole.rpartition("/")[2]
     if level == _LEVELS:
-        return _ENDING.sub("", stem)
+        return shorter if (shorter := _ENDING.sub("", stem)) != stem else whole
     ends = [found.end() for found in _NUMBER.finditer(stem)]
     return stem[: ends[level]] if level < len(ends) else whole
 

@@ -146,6 +146,19 @@ def test_names_in_given_splits_that_begin_alike_are_named(name, warned):
     assert not [*describe_series(make_images(train, [path.replace("/p", "/q") for path in test], 0))]
 
 
+def test_pairs_that_given_splits_part_are_named():
+    """The left eye of a patient in one split, the right eye in the other; people have images of the same names."""
+    left, right = (name_images(f"{{split}}/{{kind}}/{{n}}_{side}.png") for side in ("left", "right"))
+    train, test = (
+        [path.replace("test/", "train/") for path in left],
+        [path.replace("train/", "test/") for path in right],
+    )
+    (said,) = describe_series(make_images(train, test, 0))
+    assert "the names of 40 of 40 test images begin as those of training images" in said
+    train, test = (name_images(f"{split}/{{kind}}/person/{{n}}.png") for split in ("train", "test"))
+    assert not [*describe_series(make_images([*train, *name_images("train/{kind}/other/{n}.png")], test, 0))]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
