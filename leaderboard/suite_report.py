@@ -133,10 +133,11 @@ def _print_pdf(html: str, path: Path) -> None:
     if browser is None:
         raise CallerError("a PDF is printed by Chromium, which is missing; apt-get install chromium, or write .html")
     with TemporaryDirectory() as folder:
-        page = Path(folder) / "report.html"
+        page, printed = Path(folder) / "report.html", Path(folder) / "report.pdf"
         page.write_text(html, "utf-8")
-        options = (*_PRINT_OPTIONS, f"--user-data-dir={folder}/profile", f"--print-to-pdf={path}")
+        options = (*_PRINT_OPTIONS, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}")
         try:
             subprocess.run([browser, *options, page.as_uri()], capture_output=True, timeout=_TIMEOUT, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise CallerError(f"{Path(browser).name} printed no PDF ({type(error).__name__}); write .html") from None
+        shutil.copyfile(printed, path)  # a browser is silent about a full disk

@@ -5,13 +5,14 @@ import re
 from dataclasses import replace
 from email.message import Message
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
 import pytest
 
-from leaderboard import text_helpers
+from leaderboard import suite_report, text_helpers
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import overview, submit_and_cite
 from leaderboard.page.trust_and_claims import TRUST, build_trust_context
@@ -113,6 +114,14 @@ def test_write_report_prints_pdf(view, tmp_path, require):
     require("chromium", "it prints a report as PDF: apt-get install chromium")
     write_report(view, tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.browser
+def test_pdf_on_full_disk_is_an_error(require):
+    """Chromium succeeds, and leaves an empty file."""
+    require("chromium", "it prints a report as PDF: apt-get install chromium")
+    with pytest.raises(OSError, match="No space left on device"):
+        suite_report._print_pdf("<p>text", Path("/dev/full"))
 
 
 def test_write_report_rejects_pdf_without_chromium(view, tmp_path, monkeypatch):
