@@ -60,7 +60,7 @@ def _is_of_another_class(
     Functions that find the predicted class themselves, or explain no class, are not meant.
     """
     with torch.no_grad():
-        logits = network(images.clone())
+        logits = network(images.clone()).detach()  # the forward of an energy-based network records gradients
     others = (targets + 1) % logits.shape[1]
     follows_targets = not are_equal_up_to_rounding(maps, make_maps(others))
     if not follows_targets and _is_chosen_by_number(make_maps, maps, network, others):

@@ -23,6 +23,7 @@ from roarbench.api.user_networks import (
     convert_to_float32,
     empty_tensors_of_forward,
     list_plain_tensors,
+    refuse_other_objects,
     take_few_images,
 )
 from roarbench.common.errors import CallerError
@@ -152,8 +153,7 @@ def make_network_with_source(
     `builder` is FILE.py:FUNCTION, a function, or empty; `say` is called with each warning. `retrained` says whether a
     protocol trains networks that are built anew; the checks of their initial values run only then.
     """
-    if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
+    refuse_other_objects(model, "the network")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
     few, notes = take_few_images(model, images), list[str]()
     if callable(builder):

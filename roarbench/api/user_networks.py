@@ -34,6 +34,7 @@ from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is
 from roarbench.submissions.network_changes import NetworkState
 
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
+_HOLDERS = ("model", "module_", "module")  # of fastai and transformers, of skorch, of others
 _FEWEST_IMAGES = 20  # with fewer, no warning says that a network is at chance or predicts a single class
 
 
@@ -43,10 +44,19 @@ def read_networks(networks: Any, argument: str, example: str) -> list[nn.Module]
         raise CallerError(f"{argument} is {describe_type(networks)}, expected a list of networks; write {example}")
     listed = list(networks)
     for number, network in enumerate(listed, 1):
-        if not isinstance(network, nn.Module):
-            seen = f"item {number} of {argument} is {describe_type(network)}"
-            raise CallerError(f"{seen}, expected a torch.nn.Module")
+        refuse_other_objects(network, f"item {number} of {argument}")
     return listed
+
+
+def refuse_other_objects(network: Any, subject: str) -> None:
+    """Raise CallerError for anything but a module; name the attribute in which a learner or a pipeline holds one."""
+    if isinstance(network, nn.Module):
+        return
+    held = [name for name in _HOLDERS if isinstance(getattr(network, name, None), nn.Module)]
+    remedy = f"; pass its .{held[0]}" if held else ""
+    if isinstance(network, torch.export.ExportedProgram):
+        remedy = "; pass its .module()"
+    raise CallerError(f"{subject} is {describe_type(network)}, expected a torch.nn.Module{remedy}")
 
 
 def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
@@ -128,8 +138,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     CallerError for objects that are not networks.
     """
     for model in models:
-        if not isinstance(model, nn.Module):
-            raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
+        refuse_other_objects(model, "the network")
     states = list(map(NetworkState.read, models))
     if patched := list_foreign_functions(models):
         seen = f"{list_some(patched)} had been replaced by another package before this call"

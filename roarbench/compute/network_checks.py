@@ -3,7 +3,7 @@
 import pickle
 import random
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
@@ -44,6 +44,9 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     Returns:
         One-line warnings, for example that the network seems to return probabilities instead of logits.
     """
+    if any(key.endswith("observer_enabled") and buffer.any() for key, buffer in model.named_buffers()):
+        seen = f"{name} has observers, which change its quantisation in each pass"
+        raise CallerError(f"{seen}; switch them off by .apply(torch.ao.quantization.disable_observer)")
     copied = images.clone()
     logits = compute_checked_logits(model, copied, name)
     if not torch.equal(copied, images):
@@ -62,7 +65,8 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
-        raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
+        examples = "batch norm without running statistics or dynamic quantisation"
+        raise CallerError(f"{seen}; remove operations that mix images, such as {examples}")
     if _changes_with_gradients(model, images[:2], logits[:2]):
         seen = f"{name} gives other logits while torch records gradients, so maps would explain another function"
         raise CallerError(f"{seen}; remove branches on torch.is_grad_enabled() or requires_grad")
@@ -121,17 +125,18 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         remedy = _advise_on_refused_shape(model, tuple(images.shape))
         raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
     n = len(images)
+    remedy = "; wrap it in a module whose forward returns them"
     if not isinstance(logits, Tensor):
         seen = describe_type(logits)
     elif logits.ndim != 2 or len(logits) != n or not logits.is_floating_point():
         seen = f"{logits.dtype} of shape {tuple(logits.shape)}".removeprefix("torch.")
     elif not logits.isfinite().all():
-        seen = "logits that are NaN or infinite"
+        seen, remedy = "logits that are NaN or infinite", ""
     else:
         return logits
-    remedy = "; wrap it in a module whose forward returns them" if isinstance(logits, Sequence | Mapping) else ""
-    wanted = f"expected finite logits ({n}, classes){remedy}"
-    raise CallerError(f"{name} returned {seen} for images of shape {shape}; {wanted}")
+    raise CallerError(
+        f"{name} returned {seen} for images of shape {shape}; expected finite logits ({n}, classes){remedy}"
+    )
 
 
 def _advise_on_refused_shape(model: nn.Module, shape: tuple[int, ...]) -> str:

@@ -134,7 +134,12 @@ def test_functions_get_own_network_with_one_logit(networks, change):
     [
         (lambda one: nn.Sequential(nn.ReLU(inplace=True), one), "modifies its input images in place"),
         (lambda one: copy.deepcopy(one).to("meta"), "is on the device meta, .*; build the network on the CPU"),
-        (lambda one: lambda x: one(x), "is a function, expected a torch.nn.Module"),
+        (lambda one: lambda x: one(x), "is a function, expected a torch.nn.Module$"),
+        (
+            lambda one: SimpleNamespace(module_=one),
+            "is a SimpleNamespace, expected a torch.nn.Module; pass its .module_$",
+        ),
+        (lambda one: torch.export.export(one, (IMAGES,)), r"is an ExportedProgram, .*; pass its \.module\(\)$"),
     ],
 )
 def test_api_functions_reject_unusable_networks(judge, networks, change, words):

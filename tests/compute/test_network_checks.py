@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.ao import quantization
 from torch.nn import functional as F
 
 from roarbench.common.errors import CallerError
@@ -70,13 +71,26 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
         ),
         (make_network(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
         (make_network(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
-        (make_network(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
+        (
+            make_network(lambda x: x, lambda y: y[:, :, None, None]),
+            r"returned float32 of shape \(3, 5, 1, 1\) .*; expected finite logits \(3, classes\); wrap it in a module",
+        ),
         (make_network(lambda x: x, lambda y: y / 0), "returned logits that are NaN or infinite"),
     ],
 )
 def test_check_network_outputs_rejects_unusable_networks(network, said):
     with pytest.raises(CallerError, match=said):
         check_network_outputs(network, IMAGES)
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated", "ignore:.*reduce_range")
+def test_network_of_quantisation_aware_training_is_accepted_once_its_observers_are_off():
+    network = make_network().train()
+    network.qconfig = quantization.get_default_qat_qconfig()
+    quantization.prepare_qat(network, inplace=True).eval()
+    with pytest.raises(CallerError, match=r"has observers, .*; switch them off by \.apply\(torch"):
+        check_network_outputs(network, IMAGES)
+    assert check_network_outputs(network.apply(quantization.disable_observer), IMAGES) == []
 
 
 @pytest.mark.parametrize(
