@@ -28,6 +28,7 @@ def suites(
     if suite:
         from roarbench.api.suites import load_suite
         from roarbench.datasets.class_report import describe_images
+        from roarbench.datasets.infer_dataset import describe_columns
         from roarbench.datasets.undecoded_splits import list_user_images
 
         loaded = load_suite(suite, STORE)
@@ -35,7 +36,8 @@ def suites(
         for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
         if suite.endswith(".toml") and spec.dataset_record.own in (FOLDERS, PARQUET):
-            for line in describe_images(list_user_images(spec.dataset_record)):
+            columns, images = describe_columns(spec.dataset_record), list_user_images(spec.dataset_record)
+            for line in (*columns, *describe_images(images)):
                 err.print(line, soft_wrap=True)
         out.print(descriptions.format_suite(spec), soft_wrap=True)
         err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)

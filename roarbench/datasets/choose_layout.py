@@ -25,10 +25,10 @@ from roarbench.datasets.find_label_files import (
 )
 from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
 from roarbench.datasets.image_folders import describe_unread_archives
-from roarbench.datasets.image_splits import LabelledImages, is_left_out, select_matching
+from roarbench.datasets.image_splits import is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
-from roarbench.datasets.table_columns import GROUP_NAME, describe_group
+from roarbench.datasets.table_columns import GROUP_NAME
 from roarbench.datasets.tabular import parse_numbers
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
@@ -59,20 +59,6 @@ class Layout(NamedTuple):
     fields: dict[str, Any]  # of the record
     root: Path  # folder that the paths of `groups` are relative to
     groups: Mapping[str, Mapping[str, str]]  # from each column of people or things to the value of each image
-
-    def describe_groups(self, listed: LabelledImages, folder: Path) -> Iterator[str]:
-        """Yield warnings of people or things that have images in both splits; paths are relative to `folder`."""
-        prefix = "".join(f"{part}/" for part in folder.relative_to(self.root).parts)
-        pairs = (pair for paths, labels in listed.splits.values() for pair in zip(paths, labels, strict=True))
-        class_of = {prefix + path: label for path, label in pairs}
-        for name, group_of in self.groups.items():
-            common = [path for path in class_of if path in group_of]
-            if len({(class_of[path], group_of[path]) for path in common}) == len({class_of[path] for path in common}):
-                continue  # `animal` may be the column of the classes, and `genus_id` one of groups of classes
-            train, test = ([group_of.get(prefix + path, "") for path in paths] for paths, _ in listed.splits.values())
-            drawn = bool(self.fields["share"])
-            if (drawn or any(test)) and (seen := describe_group(name, train, [] if drawn else test, "image")):
-                yield f"warning: label files: {seen}"
 
 
 def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +26,7 @@ from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
+from roarbench.datasets.find_label_files import search_label_files
 from roarbench.datasets.image_folders import (
     describe_left_out,
     find_split_pairs,
@@ -194,9 +195,9 @@ def _are_names_values(table: pa.Table) -> bool:
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     layout = choose_layout(folder, warn)
     record = replace(record, own=FOLDERS, **layout.fields)
-    folder = Path(record.folder)
-    for line in layout.describe_groups(list_images_and_class_names(record, folder), folder):
+    for line in _describe_groups(record, layout.root, layout.groups):
         warn(line)
+    folder = Path(record.folder)
     others: list[Path] = []  # in class folders; unless label files name the classes
     parents = dict.fromkeys(folder / name for name in record.split_names.values() if not record.label_files)
     for parent in filter(Path.is_dir, parents):
@@ -208,6 +209,36 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
         endings = image_folders.describe_endings(others)
         warn(f"warning: files without the ending of an image file are left out: {endings}")
     return record
+
+
+def describe_columns(record: DatasetRecord) -> Iterator[str]:
+    """Yield lines about columns of label files or parquet files, of a record of images that was written by hand."""
+    folder = Path(record.folder)
+    if record.test_only:
+        return
+    if record.own == PARQUET:
+        files = parquet_files.list_split_files(folder)
+        test = [] if record.share else files[record.test_split]
+        yield from describe_other_columns(files[record.train_split], test, record.label_column)
+    else:
+        paths = [*image_folders.list_image_paths(folder)]
+        yield from _describe_groups(record, folder, search_label_files(folder, paths).groups)
+
+
+def _describe_groups(record: DatasetRecord, root: Path, groups: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield warnings of people or things with images in both splits; `groups` are those of each path below `root`."""
+    folder = Path(record.folder)
+    splits = list_images_and_class_names(record, folder).splits.values()
+    prefix = "".join(f"{part}/" for part in folder.relative_to(root).parts)
+    class_of = {prefix + path: label for paths, labels in splits for path, label in zip(paths, labels, strict=True)}
+    for name, group_of in groups.items():
+        common = [path for path in class_of if path in group_of]
+        if len({(class_of[path], group_of[path]) for path in common}) == len({class_of[path] for path in common}):
+            continue  # `animal` may be the column of the classes, and `genus_id` one of groups of classes
+        train, test = ([group_of.get(prefix + path, "") for path in paths] for paths, _ in splits)
+        drawn = bool(record.share)
+        if (drawn or any(test)) and (seen := table_columns.describe_group(name, train, [] if drawn else test, "image")):
+            yield f"warning: label files: {seen}"
 
 
 def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> DatasetRecord:

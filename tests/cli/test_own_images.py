@@ -102,10 +102,14 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
 def test_checked_and_decoded_images_of_a_suite_file_are_described(call, tmp_path):
     path = write_suite(tmp_path, TEXT.replace("[data]", '[data]\nleave_out = ["Masks", "x*"]'))
     (tmp_path / "pictures" / "red" / "x.png").write_bytes((tmp_path / "pictures" / "blue" / "00.png").read_bytes())
+    files = [file.relative_to(tmp_path / "pictures") for file in sorted((tmp_path / "pictures").rglob("*.png"))]
+    rows = [f"{file.as_posix()},{number // 5}\n" for number, file in enumerate(files)]
+    (tmp_path / "pictures" / "eyes.csv").write_text("".join(["file,patient\n", *rows]))
     listed, decoded = call("suites", path).err, call("run", "--suite", path, "--store", tmp_path / "store").err
     for said in (listed, decoded):
         assert "warning: leave_out: no image or folder of images is named 'Masks' (case counts)" in said
     assert "3 classes  training      test" in listed
+    assert "warning: label files: column 'patient' has 5 values in 24 images, which are drawn for testing" in listed
 
 
 def test_suites_show_prints_suite_file(call, tmp_path):

@@ -18,7 +18,7 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.folder_plan import find_nested_copies, plan_folders
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
-from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.infer_dataset import describe_columns, infer_dataset
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import read_features_and_labels
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
@@ -561,8 +561,10 @@ def test_patients_in_both_splits_of_parquet_files_are_counted(tmp_path, patients
         path = tmp_path / f"{split}-00000-of-00001.parquet"
         table = pq.read_table(path).append_column("patient", pa.chunked_array([pa.array(values)]))
         pq.write_table(table.append_column("split", [["train", "test"] * 2]), path)
-    said = infer_with_messages(tmp_path)[1]
+    record, said = infer_with_messages(tmp_path)
     assert words in said and bool(words) == ("column 'patient'" in said) and "'split'" not in said
+    by_hand = "".join(describe_columns(record))
+    assert words in by_hand and bool(words) == bool(by_hand)
 
 
 @pytest.mark.parametrize(
