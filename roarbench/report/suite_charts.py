@@ -170,7 +170,7 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> No
         if bar and bar.signs:
             at = max(end, value, 0)
             axes.text(at, height, f" {bar.signs}", color=INK, fontsize=FONT_POINTS, va="center_baseline")
-    axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS)
+    axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS, parse_math=False)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(label, fontsize=FONT_POINTS)
     axes.tick_params(labelsize=FONT_POINTS, length=0)
@@ -212,7 +212,9 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
 def annotate_point(axes: Axes, text: str, x: float, y: float, size: float = FONT_POINTS) -> None:
     """Write a label at a point, with a line to it; `place_labels` places it."""
     line = {"arrowstyle": "-", "color": "0.7", "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.2)}
-    label = axes.annotate(text, (x, y), (0, 0), textcoords="offset points", fontsize=size, arrowprops=line)
+    label = axes.annotate(
+        text, (x, y), (0, 0), textcoords="offset points", fontsize=size, arrowprops=line, parse_math=False
+    )
     label.set_in_layout(False)  # `place_labels` places it inside the axes
 
 

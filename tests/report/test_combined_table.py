@@ -138,7 +138,7 @@ def test_verdict_of_table_and_not_interval_colours_bar():
 
 def test_labels_of_gains_against_passes_cover_nothing():
     """Some of 30 rows have nearly the same gain, and one has a long name."""
-    names = [*(f"estimator-{n}" for n in range(29)), "a-long-name" * 4]
+    names = [*(f"estimator-{n}" for n in range(28)), r"$\x$", "a-long-name" * 4]  # a name is no formula
     gains = {name: 0.4 * (n // 5) * (n % 5) for n, name in enumerate(names)}
     bars = {name: Bar(Estimate(gain, gain - 2, gain + 2), OwnNetworkVerdict.OPEN) for name, gain in gains.items()}
     bars |= {f"search-{n}": Bar(Estimate(n, n - 1, n + 1), OwnNetworkVerdict.CONTROL) for n in (2, 8)}
