@@ -173,9 +173,8 @@ class EvaluatedRows:
         judge = replace(self, rows=self.rows or self.stored.suite.estimators_with_own_row)
         if not (protocol or unit or published) and self._has_combined_table:
             table = make_combined_table(self.stored, judge.rows)
-            unfinished = f"\nUnfinished: {table.unfinished_text}." if table.unfinished_text else ""
             caption = table.summarize_notes("notes of the table")
-            figure = plot_gains(table.bars_by_axis_label, f"{self.stored.title}{unfinished}", caption, table.passes)
+            figure = plot_gains(table.bars_by_axis_label, self.stored.title, caption, table.passes)
         else:
             figure = make_figure(make_chart(judge.single_table(protocol, unit), published))
         if file is not None:

@@ -26,7 +26,7 @@ from roarbench.cli.terminal import (
     propose_command,
 )
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_interval, wrap_lines
+from roarbench.common.text import format_count, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def leaderboard(
         serve_app(url, store, port)
         return
     pages = export_site(url, store, export)
-    err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+    err.print(f"{format_count(pages, 'page')}: {export / 'index.html'}", soft_wrap=True)
 
 
 def _require_rows(suite_results: "SuiteResults", command: str, *words: str) -> None:

@@ -98,7 +98,7 @@ def plot_gains(
     caption: Iterable[str] = (),
     passes: Mapping[str, float] = {},
 ) -> Figure:
-    """Draw one panel per label, with one bar per name from top to bottom, a legend and the lines of a caption.
+    """Draw one panel per label with gains, one bar per name from top to bottom, a legend and the lines of a caption.
 
     The verdict of the table colours a bar: an interval that excludes 0 is not adjusted for the other rows. None stands
     for a row that was not run, an estimate without a value for a missing result. If the last panel has blind searches,
@@ -107,8 +107,13 @@ def plot_gains(
     Raises:
         CallerError: All values are missing.
     """
+    panels = {
+        label: bars
+        for label, bars in panels.items()
+        if any(bar and bar.gain.value is not None for bar in bars.values())
+    }
     drawn = [bar for bars in panels.values() for bar in bars.values() if bar]
-    if all(bar.gain.value is None for bar in drawn):
+    if not panels:
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
     *_, (last_label, last) = panels.items()

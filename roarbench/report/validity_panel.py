@@ -181,7 +181,9 @@ def list_lines_below_panel(judges: SuiteJudges) -> list[str]:
     doubts = describe_doubts(found)
     if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
-        return [*unranked, *doubts, f"{columns} need ROAR, which {results.suite.name} does not have."]
+        planned = any(block.protocol == ROAR for block in results.suite.blocks)
+        missing = "was not run" if planned else f"{results.suite.name} does not have"
+        return [*unranked, *doubts, f"{columns} need ROAR, which {missing}."]
     if not judges.main_gains.has_intervals:
         return [*unranked, *doubts, f"{ONE_TRAINING}: no intervals, no marks."]
     return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]

@@ -120,8 +120,11 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     page = format_html(both)
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in plot_gains(both.bars_by_axis_label).axes for text in axes.texts]
+    empty = {"ROAR gain": {"ig": None, "gb": Bar(Estimate())}}
+    (shown,) = plot_gains(empty | {"gain": {"ig": Bar(Estimate(1.0)), "gb": None}}).axes
+    assert shown.get_xlabel() == "gain" and [text.get_text() for text in shown.get_yticklabels()] == ["ig", "gb"]
     with pytest.raises(CallerError, match="nothing to draw"):
-        plot_gains({"gain": {"ig": None, "gb": Bar(Estimate())}})
+        plot_gains(empty)
     assert words == ["not run", "–", "(!!)", "0", "0", "0", "0"]
 
 

@@ -89,6 +89,9 @@ def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     columns = {column.heading: column.texts for part in list_sections(found) for column in part.columns}
     assert column in columns and not any(set(cells) <= {"–"} for cells in columns.values())
     assert format_printed(found).rstrip().endswith("which made-up does not have.")
+    planned = replace(scored, blocks=(*scored.blocks, Block(SHOWN["roar"], MAIN, LEVELS, seeds=2)))
+    found = judge_suite(replace(make_suite_results(scored), suite=planned))
+    assert "need ROAR, which was not run." in " ".join(format_printed(found).split())
 
 
 @pytest.mark.parametrize(("data", "shows"), [("planted", True), ("digits", False)])
