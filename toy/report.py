@@ -1,33 +1,20 @@
-"""Format the accuracies with and without retraining as text, and as a chart like figure 2 of the paper."""
+"""Format the accuracies with and without retraining as a table, and as a chart like figure 2 of the paper."""
 
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel
+from roarbench.report.table_record import ROW_KEY, Table, make_column
 from roarbench.stats.intervals import Estimate
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
-COLUMN = 15  # width of a column, in characters
 
-
-def format_text(result: ToyResult) -> str:
-    """Format a table of mean accuracies in percent with their standard errors: a row per level, a column per curve."""
-    headings = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
-    lines = [
-        f"Test accuracy in percent, mean of {result.draws} draws +- its standard error; seed {result.seed}",
-        _format_row("ranking", [curve.ranking for curve in result.curves]),
-        _format_row("t", headings),
-    ]
-    lines += [
-        _format_row(f"{t:.4f}", [_format_cell(curve, k) for curve in result.curves])
-        for k, t in enumerate(result.levels)
-    ]
-    return "\n".join(lines)
-
-
-def _format_row(first: str, cells: list[str]) -> str:
-    return f"{first:>7}" + "".join(cell.rjust(COLUMN) for cell in cells)
-
-
-def _format_cell(curve: ToyCurve, k: int) -> str:
-    return f"{100 * curve.accuracy[k]:.1f} +- {100 * curve.error[k]:.1f}"
+def make_table(result: ToyResult) -> Table:
+    """Make a table of mean accuracies in percent: a row per level, a column per curve."""
+    columns = [make_column(ROW_KEY, result.levels, "removed", form=lambda t: f"{100 * t:.2f}%")]
+    for curve in result.curves:
+        heading = f"{curve.ranking}\n{'' if curve.retrain else 'not '}\nretrained"
+        columns.append(make_column("accuracy", curve.accuracy, heading, form=lambda mean: f"{100 * mean:.1f}"))
+    largest = 100 * max(error for curve in result.curves for error in curve.error)
+    title = f"Test accuracy in percent, mean of {result.draws} draws; seed {result.seed}"
+    return Table(title, tuple(columns), (f"Standard errors are at most {largest:.1f} points.",))
 
 
 def make_chart(result: ToyResult) -> Chart:

@@ -82,8 +82,9 @@ def toy(
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from roarbench.report.curve_panels import check_picture_path, make_figure, save_figure
+    from roarbench.report.table_renderers import format_text
     from toy.linear import run_experiment
-    from toy.report import format_text, make_chart
+    from toy.report import make_chart, make_table
 
     if output:
         check_picture_path(output)  # before the experiment, which takes seconds
@@ -91,7 +92,7 @@ def toy(
     if output:  # before the table, so that an error is the only output
         save_figure(make_figure(make_chart(result)), output)
         err.print(f"drawn: {output}", soft_wrap=True)
-    out.print(format_text(result), soft_wrap=True)
+    out.print(format_text(make_table(result), out.width))
 
 
 def doctor(store: StoreDir = STORE) -> None:
