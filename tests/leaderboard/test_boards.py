@@ -295,6 +295,20 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     assert (found.comparison.p <= 0.05) == excludes_zero and found.comparison.q == found.comparison.p
 
 
+def test_compare_page_states_totals_of_rows_with_different_numbers_of_runs(tmp_path):
+    """One of `grad`'s training runs is missing, so its predictions are fewer than those of `var-grad`."""
+    for lacking, marked in (({"seed": 1}, True), ({"seed": 9}, False)):
+        results = remove_rows(make_suite_results(), estimator="grad", **lacking)
+        view = SuiteView(results, tmp_path)
+        site = Site({view.slug: view}, list_addresses({view.slug: view}), live=True)
+        page = render_page(site, make_address("compare", view.slug, first="grad", second="var-grad")).html
+        levels = compare_rows(judge_suite(results), ROAR, Unit.SCALAR, "grad", "var-grad").levels
+        assert {level.first.of < level.second.of for level in levels} == {marked}
+        for count in (count for level in levels for count in (level.first, level.second)):
+            assert (f"{count.gained:,} of {count.of:,} <small>= {count.net_points:.1f}" in page) is marked
+        assert (f"Wrong answers, of {levels[0].first.of:,} predictions" in page) is not marked
+
+
 def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))

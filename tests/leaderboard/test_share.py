@@ -50,6 +50,15 @@ def test_svg_figure_has_every_row_and_escapes_names(view):
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
 
+def test_papers_are_linked_only_to_arxiv():
+    paper = load_templates().get_template("pictures_and_sources.html").module.paper
+    link = '<a href="https://arxiv.org/abs/1706.03825">arXiv:1706.03825</a>'
+    assert str(paper("A. Author: A. 2017, arXiv:1706.03825")) == f"A. Author: A. 2017, {link}"
+    assert str(paper("https://arxiv.org/abs/1706.03825")) == link  # as a submission names its paper
+    for text in ("https://arxiv.org/abs/", "https://example.invalid/1706.03825", "A. Author: A. 2017"):
+        assert str(paper(text)) == text
+
+
 @pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
 def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, address):
     """The store is empty, and the package may lack the address of its source."""
