@@ -122,7 +122,8 @@ def _run_command_line() -> int:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
-        code = _TERMINATED if stop.code == _TERMINATED else 1
+        # `_exit_on_signal` was called; Ray replaces a code that is raised while it waits by 1
+        code = _TERMINATED if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN else 1
         if code == 1:  # a library has called sys.exit
             _print_error(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:

@@ -52,6 +52,20 @@ def test_interrupted_command_names_stored_work(call, tmp_path, number, code, mon
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def test_terminated_command_names_stored_work_if_a_library_changes_the_code(call, tmp_path, monkeypatch):
+    """`ray.wait` raises SystemExit(1) in place of the code that a signal's handler raises."""
+
+    def wait(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except SystemExit:
+            sys.exit(1)
+
+    monkeypatch.setattr(run_suite, "run_suite", wait)
+    answer = call("run", *SMALL, "--store", tmp_path)
+    assert (answer.code, "interrupted; finished runs are stored" in answer.err) == (143, True)
+
+
 @pytest.mark.process
 def test_leaderboard_reports_occupied_port(call, made):
     with socket.create_server(("127.0.0.1", 0)) as other:
