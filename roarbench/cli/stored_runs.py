@@ -299,7 +299,8 @@ def submit(
             from roarbench.store.workspace import Workspace
 
             workspace = Workspace(store)
-            _run_git(folder, "switch", "--create", prepared.branch)
+            if _run_git(folder, "branch", "--show-current") != prepared.branch:  # else an earlier try met a full disk
+                _run_git(folder, "switch", "--create", prepared.branch)
             publish_networks(results_store.read_results(prepared.keys).values(), workspace, folder)
             measured = RankingsStore(workspace.rankings).read_annotations()
             add_published_file(results_store, folder, prepared, about, measured)
@@ -310,8 +311,9 @@ def submit(
     out.print(prepared.text, soft_wrap=True, markup=False, end="")
 
 
-def _run_git(folder: Path, *arguments: str) -> None:
+def _run_git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True)
     if done.returncode:
         seen = (done.stderr or done.stdout).strip().splitlines()
         raise CallerError(f"git {arguments[0]} in {folder}: {seen[-1] if seen else 'failed'}")
+    return done.stdout.strip()

@@ -1,9 +1,14 @@
-"""`export` and `import`: archived results, empty stores and damaged files."""
+"""`export`, `import` and `submit`: archived results, empty stores, damaged files and full disks."""
+
+import subprocess
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from roarbench.common.errors import StoreError
+from roarbench.execution import row_publication
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
@@ -48,3 +53,20 @@ def test_import_of_damaged_file_creates_no_store(call, made, tmp_path, damage):
     damage(file)
     assert read_refusal(call, "import", file, "--store", store).startswith(f"roarbench: {file}")
     assert not store.parent.exists()
+
+
+def test_submit_goes_on_after_full_disk(call, made, tmp_path, monkeypatch):
+    """The same command said that its branch exists already."""
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "A. Author")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "author@example.org")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    prepared = row_publication.PreparedPublication("row.parquet", frozenset(), "results/row", "Results: row", ())
+    write = Mock(side_effect=[StoreError("no space left"), lambda: (tmp_path / "row.parquet").touch()])
+    monkeypatch.setattr(row_publication, "plan_pull_request", lambda *_: prepared)
+    monkeypatch.setattr(row_publication, "publish_networks", lambda *_: None)
+    monkeypatch.setattr(row_publication, "add_published_file", lambda *_: write()())
+    asked = ("submit", "row", "--suite", "planted", "--results", tmp_path, "--about", "me", "--write", "--store", made)
+    assert call(*asked).err == "roarbench: no space left\n"
+    assert call(*asked).code == 0
+    assert subprocess.check_output(["git", "-C", tmp_path, "log", "--format=%s"], text=True) == "Results: row\n"
