@@ -123,7 +123,12 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     first = next(filter(str.strip, every_line), "")
     if path.suffix.lower() in CSV_SUFFIXES and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
         separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
-        refuse_open_quotation_mark(every_line, path.name, separator, skipinitialspace=True)
+        parts = re.compile(f"[^\n{separator}]+")
+        refuse_open_quotation_mark(
+            csv.reader(every_line, delimiter=separator, skipinitialspace=True, strict=True),
+            path.name,
+            lambda value: any(names_image(part) and not part.isdecimal() for part in parts.findall(value)),
+        )
         try:
             reader = csv.reader(every_line, delimiter=separator, skipinitialspace=True)
             rows = [[cell.strip() for cell in row] for row in reader]
@@ -149,22 +154,28 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     return rows
 
 
-def refuse_open_quotation_mark(lines: Iterable[str], name: str, separator: str, skipinitialspace: bool = False) -> None:
+def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str], object]) -> None:
     """Raise DataError if a quotation mark of a CSV file joins a row with the next ones, because none closes its value.
 
-    The mark that ends the value is followed by more text, or there is none. Marks inside one row do no harm.
+    The mark that ends the value is followed by more text, or the value holds another row, or no mark ends it. Other
+    marks inside one row do no harm.
+
+    Args:
+        rows: A strict reader of the module `csv`.
+        name: Name of the file.
+        holds_row: Whether a value of several lines holds a row, or parts of two.
     """
-    rows = csv.reader(lines, delimiter=separator, skipinitialspace=skipinitialspace, strict=True)
     while True:
         first = rows.line_num + 1
         try:
-            next(rows)
+            is_joined = any("\n" in value and holds_row(value) for value in next(rows))
         except StopIteration:
             return
-        except csv.Error:
-            if rows.line_num > first:
-                seen = f"{name}: a quotation mark in line {first} is not closed and joins it with the next lines"
-                raise DataError(f'{seen}; remove the mark, or double it ("") inside a quoted value') from None
+        except csv.Error as error:
+            is_joined = rows.line_num > first or "end of data" in str(error)
+        if is_joined:
+            seen = f"{name}: a quotation mark in line {first} is not closed and joins it with what follows"
+            raise DataError(f'{seen}; remove the mark, or double it ("") inside a quoted value')
 
 
 def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], known: set[str]) -> bool:

@@ -5,6 +5,7 @@ rows, and values outside of these percentiles are clipped. The fill `mean` is th
 `table_columns` sorts the columns of a user's table into classes, features and columns that are left out.
 """
 
+import csv
 import json
 import re
 from collections import Counter
@@ -85,7 +86,10 @@ def read_table(path: Path, label: str = "") -> pa.Table:
         elif name.endswith(CSV_SUFFIXES):
             empty, options = pa.csv.ConvertOptions(strings_can_be_null=True), _make_parse_options(path)
             if any(line.count('"') % 2 for line in _open_lines(path)):
-                refuse_open_quotation_mark(_open_lines(path), path.name, options.delimiter)
+                separator, number = options.delimiter, r"-?\d+\.?\d*"
+                pair = re.compile(rf"(^|[\n{separator}]){number}{separator}{number}([\n{separator}]|$)")
+                rows = csv.reader(_open_lines(path), delimiter=separator, strict=True)
+                refuse_open_quotation_mark(rows, path.name, pair.search)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")

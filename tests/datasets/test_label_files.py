@@ -140,6 +140,8 @@ def test_pattern_of_columns_names_images(tmp_path):
         ("path,label\n8,x\n9,y\n", "columns 'path', 'label', but none names an image in .*; write path_column"),
         ("", "labels.csv is empty; expected a row for each image"),
         ('path,note,label\n1,a,x\n2,"6 inch,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
+        ('path,note,label\n1,"a,x\na/2.png,12",y\n3,b,x\n', "labels.csv: a quotation mark in line 2 is not closed"),
+        ('path,note,label\n1,a,x\n2,"b,y\n', "labels.csv: a quotation mark in line 3 is not closed"),
         ('sep=,\npath,note,label\n1,"a,x\n2,"b,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
     ],
 )

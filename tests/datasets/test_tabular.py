@@ -56,6 +56,8 @@ def test_read_features_and_labels_rejects_invalid_tables(tmp_path):
         ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 of 3 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
         (TEXT.replace("2,no", '2,"no'), {}, "mine.csv: a quotation mark in line 3 is not closed"),
+        (TEXT.replace("no", '"no,'), {}, "mine.csv: a quotation mark in line 3 is not closed and joins it"),
+        (TEXT.replace("yes", '"'), {}, "mine.csv: a quotation mark in line 2 is not closed and joins it"),
         (TEXT.replace("no", '"no'), {}, "mine.csv: a quotation mark in line 3 is not closed and joins it"),
         ("a|b|kind\n1|2|x\n", {}, "cannot find the column separator of mine.csv: neither ',' nor ';' nor tab"),
         ("a,b;kind\n1,2;x\n", {}, "cannot find the column separator of mine.csv: several of ',', ';' and tab"),
