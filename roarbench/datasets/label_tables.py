@@ -127,7 +127,7 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         refuse_open_quotation_mark(
             csv.reader(every_line, delimiter=separator, skipinitialspace=True, strict=True),
             path.name,
-            lambda value: any(names_image(part) and not part.isdecimal() for part in parts.findall(value)),
+            lambda value, *_: any(names_image(part) and not part.isdecimal() for part in parts.findall(value)),
         )
         try:
             reader = csv.reader(every_line, delimiter=separator, skipinitialspace=True)
@@ -154,7 +154,7 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     return rows
 
 
-def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str], object]) -> None:
+def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str, int, int], object]) -> None:
     """Raise DataError if a quotation mark of a CSV file joins a row with the next ones, because none closes its value.
 
     The mark that ends the value is followed by more text, or the value holds another row, or no mark ends it. Other
@@ -163,12 +163,13 @@ def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str], 
     Args:
         rows: A strict reader of the module `csv`.
         name: Name of the file.
-        holds_row: Whether a value of several lines holds a row, or parts of two.
+        holds_row: Whether a value of several lines, with so many columns before and behind it, holds parts of rows.
     """
     while True:
         first = rows.line_num + 1
         try:
-            is_joined = any("\n" in value and holds_row(value) for value in next(rows))
+            row = next(rows)
+            is_joined = any("\n" in v and holds_row(v, place, len(row) - 1 - place) for place, v in enumerate(row))
         except StopIteration:
             return
         except csv.Error as error:

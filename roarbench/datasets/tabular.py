@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
@@ -86,10 +87,8 @@ def read_table(path: Path, label: str = "") -> pa.Table:
         elif name.endswith(CSV_SUFFIXES):
             empty, options = pa.csv.ConvertOptions(strings_can_be_null=True), _make_parse_options(path)
             if any(line.count('"') % 2 for line in _open_lines(path)):
-                separator, number = options.delimiter, r"-?\d+\.?\d*"
-                pair = re.compile(rf"(^|[\n{separator}]){number}{separator}{number}([\n{separator}]|$)")
-                rows = csv.reader(_open_lines(path), delimiter=separator, strict=True)
-                refuse_open_quotation_mark(rows, path.name, pair.search)
+                rows = csv.reader(_open_lines(path), delimiter=options.delimiter, strict=True)
+                refuse_open_quotation_mark(rows, path.name, partial(_holds_parts_of_rows, options.delimiter))
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
@@ -114,6 +113,13 @@ def read_table(path: Path, label: str = "") -> pa.Table:
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return keep_classes_as_text(table, label, path) if label and label in table.column_names else table
+
+
+def _holds_parts_of_rows(separator: str, value: str, before: int, behind: int) -> bool:
+    """Return whether a value begins with the end of a row, ends with the beginning of another one, and has numbers."""
+    first, *_, last = value.split("\n")
+    are_cut = first.count(separator) == behind and last.count(separator) == before
+    return are_cut and any(map(_PLAIN_NUMBER.fullmatch, re.split(f"[\n{separator}]", value)))
 
 
 def _open_lines(path: Path) -> TextIOWrapper:
