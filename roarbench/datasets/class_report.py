@@ -293,7 +293,8 @@ _NUMBERED_GROUP = re.compile(rf"(?<![a-z])({GROUP_WORDS})[_ -]?[a-z]?\d+", re.IG
 _ENDING = re.compile(r"[_ .()-]+[^_ .()-]+\)?$")  # of `cat_12_flipped` and `cat (2)`
 _BEGINNING = re.compile(r"(?<![^/])[^/_ .()-]+[_ .()-]+(?=[^/]+$)")  # of `aug_cat_12`
 _ROBOFLOW = re.compile(r"_(jpe?g|png)\.rf\.\w+(?=\.)", re.I)  # its versions of `cat.jpg` are `cat_jpg.rf.HASH.jpg`
-_NUMBER = re.compile(r"(\d+)(?=[_ .()-])")  # ends a name that frames of one video or tiles of one slide share
+# ends a name that frames of one video or tiles of one slide share; a letter may tell them apart: `003L` and `003R`
+_NUMBER = re.compile(r"(\d+)(?=[_ .()-]|[A-Za-z]([_ .()-]|$))")
 _YEAR_OR_MONTH = re.compile(r".*(?<!\d)(19|20)\d\d([_.-]?\d\d)?")
 _CLASS_LIST = re.compile(r"(class|label|categor|wnid|synset|idx).*\.(txt|json|names|csv)", re.I)
 _MAX_BYTES = 2**20  # longer files are no lists of classes

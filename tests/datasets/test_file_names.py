@@ -123,6 +123,8 @@ def test_images_named_like_others_of_the_other_given_split_are_named():
         ("{kind}/c{pair}d2084x_{n:04}.png", "c"),
         ("{kind}/cfd{pair}084_{n:04}.png", "cfd"),  # one ends like a year
         ("{kind}/anna_{n:04}.png", ""),
+        ("{kind}/{pair:03}{split[1]}.png", "00"),
+        ("{kind}/{n:03}x.png", ""),
         ("{kind}/{n}.png", ""),
         ("{kind}/n01440764_{n}.png", ""),
         ("{kind}/Footed_{n:04}_{n}{n}.png", ""),
