@@ -242,6 +242,10 @@ def describe_groups(table: pa.Table, columns: SortedColumns) -> Iterator[str]:
     names = (*columns.features, *columns.texts, *columns.row_labels, *columns.row_numbers, *columns.gaps)
     for name in filter(may_name_groups, names):
         values = pc.cast(table[name], pa.string()).fill_null("").to_pylist()
+        if tabular.has_number_type(table[name].type):
+            numbers = tabular.convert_to_floats(table[name])
+            if pc.any(pc.greater(pc.abs(pc.subtract(numbers, pc.round(numbers))), 0)).as_py():
+                continue  # a measurement, such as `center` of a place
         if seen := describe_group(name, values, (), "row"):
             yield seen
             if name in columns.features:

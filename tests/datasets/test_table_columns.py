@@ -483,6 +483,8 @@ def test_patients_of_several_rows_are_named(tmp_path, value, feature):
     said = infer(path)[1]
     assert "column 'Patient ID' has 15 values in 60 rows, which are drawn for testing one by one" in said
     assert ("column 'Patient ID' is a feature;" in said) is feature
+    path = write_rows(tmp_path / "rows.csv", "a,b,center,label", lambda n: f"{n / 7},{n % 13},{n // 4 / 2},{n % 2}")
+    assert "column 'center' has" not in infer(path)[1]
 
 
 @pytest.mark.parametrize("count", [1, 4])
