@@ -121,7 +121,8 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     text = re.sub(r"^sep=.\s*\n", "\n", text, flags=re.I)  # Excel names the separator
     every_line = [*StringIO(text, newline=None)]  # Unicode's line separators, as in titles from the web, end no row
     first = next(filter(str.strip, every_line), "")
-    if path.suffix.lower() in CSV_SUFFIXES and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
+    is_csv = path.suffix.lower() in CSV_SUFFIXES or first.startswith('"')
+    if is_csv and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
         separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
         parts = re.compile(f"[^\n{separator}]+")
         refuse_open_quotation_mark(

@@ -35,6 +35,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ("labels.csv", "\ufefffile_name;label\r\n1.png;007\r\n2.png;7\r\n3.jpg;NA\r\n4.jpg;null\r\n"),
         ("labels.csv", '"x","image id","Label"\n1,"1","007"\n2,"2","7"\n3,"3"," NA"\n4,"4","null"\n'),
         ("labels.csv", "1.png,007\n2.png,7\n3.jpg,NA\n4.jpg,null\n"),
+        ("labels.txt", '"x","file","label"\n"a, b","1.png","007"\n"","2","7"\n"","3","NA"\n"","4","null"\n'),
         ("labels.tsv", "label\timg\n007\t1\n7\t2\nNA\t3\nnull\t4\n"),
         ("labels.txt", "# image label\n./a/1.png 007\n/a/2.png 7\nb/3.jpg NA\nb/4.jpg null\n"),
         ("labels.txt", "a/1 007\n\na/2 7\n  \nb/3 NA\nb/4 null"),
