@@ -1,6 +1,7 @@
 """Judge maps of a caller's networks without training: a check of one network, and own-network gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -9,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api import array_checks
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
-from roarbench.api.explainers import Explainers, make_batch_per_network
+from roarbench.api.explainers import Explainers, make_batch_per_network, split_into_batches
 from roarbench.api.gain_tables import OwnNetworkTable
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, warn_caller
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.removal import make_image_filler, read_fill_value, read_levels, read_order
@@ -243,6 +245,8 @@ def _explain_and_score(
     few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:_TRIED])
     batches = make_batch_per_network(request.networks, request.pixels[few], request.targets[few], few)
     explainers.refuse_failing_estimators(batches)
+    if explainers.arrays and len(request.pixels) >= array_checks.FEWEST_IMAGES:
+        _warn_of_misplaced_arrays(request, explainers)
     passes = explainers.count_passes(batches[0].select(slice(2)))
     scores = make_and_score_maps(request, explainers, threads)
     threads.refuse_changed_logits(request.pixels, logits)
@@ -261,6 +265,18 @@ def _explain_and_score(
     )
     images = int(request.agreed.sum()), len(request.agreed)
     return scores, OwnNetworkTable(judge, ids, len(request.networks), *images, passes)
+
+
+def _warn_of_misplaced_arrays(request: ScoringRequest, explainers: Explainers) -> None:
+    networks, images, rows = request.networks, request.pixels, torch.arange(len(request.pixels))
+    with suppress(Exception):  # the networks may have no gradient
+        references = array_checks.compute_references(networks, images, split_into_batches(images))
+        for name in filter(explainers.arrays.__contains__, explainers.names):
+            batches = make_batch_per_network(networks, images, request.targets, rows)
+            maps = (explainers.functions[name](batch).float() for batch in batches)
+            full = (own.view(len(images), -1, *images.shape[2:]).expand(images.shape) for own in maps)
+            if found := array_checks.describe_misplaced_maps(full, references):
+                warn_caller(f"many maps of {name} fit {found}")
 
 
 def _compute_gains_over_random(

@@ -1,0 +1,71 @@
+"""Arrays of maps in another order than the images or networks, or with reversed channels, cause a warning."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import roarbench as rb
+from tests.helpers.user_networks import gradient
+
+IMAGES = torch.randn(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+SHUFFLED = torch.randperm(40, generator=torch.Generator().manual_seed(1))
+KINDS = [lambda of: of, torch.abs, lambda of: of * IMAGES, lambda of: of.mean(1, keepdim=True).expand_as(of)]
+PLACES = {
+    "shuffled": (lambda maps: [own[SHUFFLED] for own in maps], "other images than their own; pass them in the order"),
+    "one image late": (lambda maps: [own.roll(1, 0) for own in maps], "other images than their own"),
+    "networks": (lambda maps: [maps[1], maps[0], maps[2]], "other networks than their own; pass arrays in the order"),
+    "channels": (lambda maps: [own.flip(1) for own in maps], "the images with channels reversed; pass them with"),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:network . predicts the class on which")
+
+
+def make_networks(make):
+    torch.manual_seed(0)
+    return [make().eval() for _ in range(3)]
+
+
+def make_deep():
+    layers = [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU()]
+    return nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 2))
+
+
+def make_linear():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 256, 4))
+
+
+def explain(networks, kind, add=0):
+    """Return each network's maps of its predicted classes, or of the next ones."""
+    return [kind(gradient(model, IMAGES.clone(), (model(IMAGES).argmax(1) + add) % 2)) for model in networks]
+
+
+def list_warnings(networks, maps):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        rb.own_network_gain(networks, IMAGES, {"saved": maps}, levels=(0.5,))
+        rb.check(networks[0], IMAGES, torch.arange(40) % 2, {"saved": maps[0]}, levels=(0.5,), fills=("mean",))
+    return [str(warning.message) for warning in seen if "many maps" in str(warning.message)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_misplaced_maps_are_named(kind, place):
+    networks, (misplace, words) = make_networks(make_deep), PLACES[place]
+    lines = list_warnings(networks, misplace(explain(networks, kind)))
+    assert len(lines) == (1 if place == "networks" else 2)
+    assert all(line.startswith(f"many maps of saved fit {words}") for line in lines)
+
+
+@pytest.mark.parametrize("make", [make_deep, make_linear])
+@pytest.mark.parametrize("kind", KINDS)
+def test_maps_in_their_place_cause_no_warning(kind, make):
+    networks = make_networks(make)
+    assert list_warnings(networks, explain(networks, kind)) == []
+
+
+def test_maps_of_another_class_or_made_without_the_network_are_no_misplaced_maps():
+    networks = make_networks(make_deep)
+    next_class, images = explain(networks, lambda of: of, 1), [IMAGES] * 3
+    for maps in (next_class, images, [IMAGES[SHUFFLED]] * 3, [IMAGES[:1].expand_as(IMAGES)] * 3):
+        assert list_warnings(networks, maps) == []
