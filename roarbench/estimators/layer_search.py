@@ -206,7 +206,11 @@ def _test_cuts_once(
 
 def _keep_nothing() -> torch.autograd.graph.saved_tensors_hooks:
     """Make a context in which passes keep no tensors for backward passes, to save memory."""
-    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: _NOTHING, lambda nothing: nothing)
+
+    def refuse(nothing: Tensor) -> Tensor:
+        raise RunError(f"no layer is suitable: the network's forward computes a gradient; {_REMEDY}")
+
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: _NOTHING, refuse)
 
 
 def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> FoundLayer | str:

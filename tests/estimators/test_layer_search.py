@@ -324,12 +324,22 @@ REFUSED = {
         lambda inner, x: checkpoint(lambda made: run_branch(inner, made), inner.first(x).relu(), use_reentrant=True),
         r"CheckpointFunction hides the last layers; write checkpoint\(\.\.\., use_reentrant=False\)",
     ),
+    "gradient in the forward pass": (
+        lambda inner, x: inner(x) * compute_energy_gradient(inner, x).square().sum((1, 2, 3))[:, None],
+        "no layer is suitable: the network's forward computes a gradient",
+    ),
     "no gradient": (lambda inner, x: inner(x).detach(), "the network's logits have no gradient"),
     "no convolution": (
         lambda inner, x: F.linear(x.flatten(1), torch.ones(CLASSES, x[0].numel())),
         "no layer is suitable: no tensor with several positions lies on every path from the image to the logits",
     ),
 }
+
+
+def compute_energy_gradient(inner, x):
+    with torch.enable_grad():
+        x = x if x.requires_grad else x.detach().requires_grad_()
+        return torch.autograd.grad(inner(x).logsumexp(1).sum(), x, create_graph=True)[0]
 
 
 def run_branch(inner, stem):
