@@ -21,6 +21,10 @@ _OTHER_CLASS = (
     "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
     "about the predicted class; explain the given targets"
 )
+_LOSS = (
+    "is the gradient of the loss, or of minus the logit, so it ranks the most important features last; negate it, or "
+    "take absolute values"
+)
 _MISSED = (
     "misses activations or pools that the network calls as functions, such as torch.nn.functional.relu: the rules of "
     "captum, zennit and others reach modules alone; write a module for each use, or use 'gb' or 'deeplift'"
@@ -34,6 +38,7 @@ _MODULES: dict[Any, type[nn.Module]] = {
 }
 _OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arguments of the function after the input
 _ADDED = "roarbench_added"  # name of the part that a network has meanwhile
+_SAME_DIRECTION = 0.999  # cosine; rounding changes it by less
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
@@ -46,6 +51,8 @@ def describe_unfit_maps(
     """
     if _is_of_another_class(partial(make_maps, images), maps, network, images, targets):
         yield _OTHER_CLASS
+    if _is_gradient_of_loss(maps, network, images, targets):
+        yield _LOSS
     if are_turned(maps, (make_maps(changed, targets) for changed in change_corners(images))):
         yield TURNED
     if _misses_functions(partial(make_maps, images, targets), maps, network, images):
@@ -87,6 +94,25 @@ def _is_of_another_class(
     of_constant = make_changed(lambda own, rest: (0 * own, rest))
     kept = (plain - of_constant).norm(dim=1) < _KEPT * spread
     return bool((changed & kept).any())
+
+
+def _is_gradient_of_loss(maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor) -> bool:
+    """Return whether maps are exactly minus the gradient of the logit or its log-probability, or this times the input.
+
+    Of maps with less than one number per feature, the channels' sum is meant.
+    """
+    gradients = []
+    with suppress(Exception), torch.enable_grad():  # the network may have no gradient
+        inputs = images.clone().requires_grad_()
+        logits = network(inputs)
+        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
+        gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
+    for expected in (*gradients, *(gradient * images for gradient in gradients)):
+        compared = expected if maps.shape == expected.shape else expected.sum(1)
+        similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
+        if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1
+            return True
+    return False
 
 
 def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, targets: Tensor) -> bool:

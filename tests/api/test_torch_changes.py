@@ -461,6 +461,24 @@ def test_maps_of_a_class_that_is_not_the_target_cause_a_warning(networks, kind):
         rb.own_network_gain(networks, IMAGES, {"mine": OTHER_CLASSES[kind]})
 
 
+def compute_gradient_of_loss(model, images, targets):
+    images = images.clone().requires_grad_()
+    return torch.autograd.grad(F.cross_entropy(model(images), targets), images)[0]
+
+
+LOSSES = [
+    compute_gradient_of_loss,
+    lambda m, x, t: -compute_gradient(m, x, t).sum(1),
+    lambda m, x, t: (x * compute_gradient_of_loss(m, x, t)).sum(1, keepdim=True),
+]
+
+
+@pytest.mark.parametrize("mine", LOSSES)
+def test_gradients_of_the_loss_cause_a_warning(networks, mine):
+    with pytest.warns(UserWarning, match="map by mine is the gradient of the loss, or of minus the logit"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+
+
 def test_maps_of_another_class_of_a_network_with_logits_object_cause_a_warning(networks):
     wrapped = [WithChangedOutput(network, lambda y: SimpleNamespace(logits=y)) for network in networks]
     with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
@@ -539,6 +557,7 @@ def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
         *(use_weights_of_predicted_class, weight_classes_by_probability),
         *(lambda m, x, t: x + torch.rand(x.shape), lambda m, x, t: torch.rand(x.shape)),
         *(lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), Saliency),
+        lambda m, x, t: compute_gradient_of_loss(m, x, t).abs(),
     ],
 )
 def test_maps_of_single_images_cause_no_warning(networks, mine):
