@@ -244,9 +244,9 @@ def test_readme_answers_its_question_with_published_results():
     rows = roarbench.load_all_results().query("suite == 'benchmark-imagenette64'").set_index("estimator")
     roar, own = (rows[rows["question"] == question] for question in ("roar", "own-network"))
     answer = (ROOT / "README.md").read_text("utf-8").split("\n\n")[1]
-    assert "the first pixels of VarGrad and SmoothGrad-Squared more than random ones" in answer
+    assert "the first pixels of VarGrad and SmoothGrad-Squared more than random pixels" in answer
     assert [*roar.loc[["var-grad", "sgsq-grad", "grad"], "verdict"]] == ["better", "better", "worse"]
-    assert "blurred noise, which sees no network, does as well" in answer
+    assert "Blurred noise, which sees no network, does as well" in answer
     assert roar["gain"].idxmax() == "random-blurred"
     assert (
         "Only two of ten estimators, input x gradient and squared guided backprop, are shown to explain *this*"

@@ -172,6 +172,7 @@ def test_workers_ignore_sigint_until_parent_is_interrupted():
         os.kill(pid, signal.SIGINT)
         assert do(engine, os.getpid).value == pid
         os.kill(pid, signal.SIGSTOP)  # now the worker cannot read the request to end either
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)  # a request before it stops would end it first
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert not is_alive(pid)
 
