@@ -13,7 +13,7 @@ from roarbench.api.inputs import move_to_model
 from roarbench.compute.external_networks import extract_logits
 
 _FEATURES = 2**12  # compared features of a map
-FEWEST_IMAGES = 20
+FEWEST_IMAGES, MOST_IMAGES = 20, 400
 _OUTLIERS = 2  # images that a map may fit, such as its own if maps are in another order
 # a map fits better elsewhere if its fit is this many deviations above its usual fits, and twice its own fit
 _CLEAR, _SHARE = 8.0, 0.25

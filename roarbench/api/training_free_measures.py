@@ -1,7 +1,6 @@
 """Judge maps of a caller's networks without training: a check of one network, and own-network gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -268,15 +267,19 @@ def _explain_and_score(
 
 
 def _warn_of_misplaced_arrays(request: ScoringRequest, explainers: Explainers) -> None:
-    networks, images, rows = request.networks, request.pixels, torch.arange(len(request.pixels))
-    with suppress(Exception):  # the networks may have no gradient
+    """Warn of arrays whose maps fit other images, networks or channels; the first images are compared."""
+    networks, images = request.networks, request.pixels[: array_checks.MOST_IMAGES]
+    try:
         references = array_checks.compute_references(networks, images, split_into_batches(images))
-        for name in filter(explainers.arrays.__contains__, explainers.names):
-            batches = make_batch_per_network(networks, images, request.targets, rows)
-            maps = (explainers.functions[name](batch).float() for batch in batches)
-            full = (own.view(len(images), -1, *images.shape[2:]).expand(images.shape) for own in maps)
-            if found := array_checks.describe_misplaced_maps(full, references):
-                warn_caller(f"many maps of {name} fit {found}")
+    except Exception:  # the networks have no gradient
+        return
+    targets, rows = request.targets[: len(images)], torch.arange(len(images))
+    for name in filter(explainers.arrays.__contains__, explainers.names):
+        batches = make_batch_per_network(networks, images, targets, rows)
+        maps = (explainers.functions[name](batch).float() for batch in batches)
+        full = (own.view(len(images), -1, *images.shape[2:]).expand(images.shape) for own in maps)
+        if found := array_checks.describe_misplaced_maps(full, references):
+            warn_caller(f"many maps of {name} fit {found}")
 
 
 def _compute_gains_over_random(
