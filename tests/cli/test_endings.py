@@ -18,6 +18,13 @@ from tests.helpers.processes import rows
 from toy import linear
 
 
+@pytest.fixture(autouse=True)
+def restored_handler():
+    """Later tests of this process are interrupted again: an interrupted command ignores Ctrl-C at its end."""
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.process
 def test_commands_print_to_ascii_terminal(call, made, monkeypatch):
     for words, seen in ((("table", *SMALL, "--store", made), "truth"), (("--help",), "Usage")):
@@ -49,7 +56,6 @@ def test_interrupted_command_names_stored_work(call, tmp_path, number, code, mon
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
     assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_IGN  # a second Ctrl-C is harmless
     assert call("toy") == (code, "", "roarbench: interrupted; the unfinished work of toy is lost\n")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_terminated_command_names_stored_work_if_a_library_changes_the_code(call, tmp_path, monkeypatch):
