@@ -126,7 +126,7 @@ def _trace_and_fold_batch_norms(model: nn.Module) -> GraphModule:
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
-        raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
+        raise RunError("lrp cannot trace the operations of the network; leave lrp out") from error
 
 
 def _let_later_operations_read_changes(traced: GraphModule) -> None:

@@ -142,7 +142,7 @@ class Branching(nn.Module):
         (nn.Sequential(WHOLE, nn.Hardtanh(), nn.Flatten()), "has no rule for Hardtanh, an operation of the network"),
         (Stepwise(lambda x: x.clamp(0, 6)), "has no rule for clamp, an operation of the network"),
         (nn.Sequential(SAME, RELU, SAME, nn.Flatten()), "supports only modules that are used once, but 0 is used .*"),
-        (Branching(), "cannot trace the operations of Branching"),
+        (Branching(), "cannot trace the operations of the network"),
     ],
 )
 def test_lrp_rejects_unsupported_networks(model, words, batch):
