@@ -9,13 +9,8 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets.class_report import (
-    describe_class_lists,
-    describe_named_groups,
-    describe_names,
-    describe_series,
-    describe_versions,
-)
+from roarbench.datasets.class_report import describe_class_lists
+from roarbench.datasets.file_names import describe_named_groups, describe_names, describe_series, describe_versions
 from roarbench.datasets.image_folders import FileGroup, describe_unread_archives
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import RawSplit, UserImages
