@@ -94,6 +94,15 @@ def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     assert "need ROAR, which was not run." in " ".join(format_printed(found).split())
 
 
+def test_validity_panel_of_a_suite_of_which_only_roar_was_run(made):
+    results = made.suite_results
+    own = {point: one for point, one in results.results.items() if point.cell.retrain is ScoredNetwork.IMAGES}
+    roar_alone = judge_suite(replace(results, results={at: one for at, one in own.items() if at.cell.order == "morf"}))
+    gains = find_cells(roar_alone, "Gains", "grad")
+    assert gains["gain"] == find_cells(made, "Gains", "grad")["gain"]
+    assert gains["LeRF - MoRF, retrained"] == gains["LeRF - MoRF, reference"] == "–"
+
+
 @pytest.mark.parametrize(("data", "shows"), [("planted", True), ("digits", False)])
 def test_panel_of_a_table_has_no_smoothness_of_masks(data, shows):
     """The columns of a table have no neighbours."""
