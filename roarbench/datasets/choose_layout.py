@@ -13,18 +13,12 @@ from typing import Any, NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_quoted, list_some
-from roarbench.datasets import image_folders
+from roarbench.datasets import find_label_files, image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
-from roarbench.datasets.find_label_files import (
-    LabelPlan,
-    LabelSearch,
-    find_label_files_beside,
-    find_split_lists,
-    search_label_files,
-)
-from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
-from roarbench.datasets.image_folders import describe_unread_archives
+from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists
+from roarbench.datasets.folder_plan import MAX_NESTING, NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
+from roarbench.datasets.image_folders import describe_unread_archives, join_paths, make_prefix
 from roarbench.datasets.image_splits import is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
@@ -32,7 +26,6 @@ from roarbench.datasets.table_columns import GROUP_NAME
 from roarbench.datasets.tabular import parse_numbers
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
-_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 _UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl", ".cls")  # files that often hold labels
 # in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
@@ -66,7 +59,13 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
 
     `warn` is called with a line about each choice. Raises DataError if the classes are not clear.
     """
-    root = _find_root(folder)
+    root = folder
+    for _ in range(MAX_NESTING):  # the innermost of nested folders that each hold a single folder and no text file
+        names = image_folders.list_class_names(root)
+        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in root.iterdir() if file.is_file())
+        if len(names) != 1 or has_texts or not image_folders.list_class_names(root / names[0]):
+            break
+        root /= names[0]
     every_path = list(image_folders.list_image_paths(root))
     masks = _find_mask_patterns(root, every_path)
     paths = [path for path in every_path if not is_left_out(path, masks)]
@@ -78,36 +77,43 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         masks = (*masks, *copies)
         paths = [path for path in paths if not is_left_out(path, copies)]
     plan = plan_folders(root, paths)
-    search = search_label_files(root, paths)
-    if not search.lists and (beside := find_label_files_beside(folder, paths)):
+    search = find_label_files.search_label_files(root, paths)
+    if not search.lists and (beside := find_label_files.find_label_files_beside(folder, paths)):
         remedy = f"to use its labels or splits, name the folder above: roarbench new-suite {folder.parent}"
         said = f"the images are named in {list_quoted(beside)} beside the folder '{folder.name}'; {remedy}"
         search = replace(search, problems=(said, *search.problems))
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
     by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
     problems = () if choice.labels and choice.labels.usual else search.problems
-    for line in (*by_folders, *problems):
-        warn(line)
-    for line in choice.said:
-        warn(line)
+    lines = [*by_folders, *problems, *choice.said]
     if not choice.train:
-        classified = {*choice.labels.labels} if choice.labels else {path for path in paths if plan.find_class(path)}
-        for doubt in search.doubts:
-            warn(f"warning: {doubt}")
+        lines += (f"warning: {doubt}" for doubt in search.doubts)
         files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
         names = [name for name in dict.fromkeys(file.name for file in files) if name.lower().endswith(_UNREAD_LABELS)]
         if unread := [name for name in (*names, *search.unused) if _UNREAD_SPLITS.search(name.rpartition("/")[2])]:
             remedy = "write lists of images, train.txt and test.txt, beside them"
-            warn(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")
-        for line in _describe_unused_lists(search, choice.labels, classified):
-            warn(line)
-    for line in describe_unread_archives(root):
+            lines.append(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")
+        classified = {*choice.labels.labels} if choice.labels else {path for path in paths if plan.find_class(path)}
+        lines += _describe_unused_lists(search, choice.labels, classified)
+    for line in (*lines, *describe_unread_archives(root)):
         warn(line)
-    fields = _compose_fields(root, plan, choice)
-    inside = "".join(f"{part}/" for part in Path(fields["folder"]).relative_to(root).parts)
-    below = (path for path in every_path if path.startswith(inside))
-    fields["left_out"] = select_matching(masks, below)  # masks may lie beside the folder that is read
-    return Layout(fields, root, search.groups)
+    labels, train, test = choice.labels, choice.train, choice.test
+    depth, read = plan.depth, ""  # level of the class folders below the folder that is read
+    if labels is None and (not train or train == plan.train):  # folders alone give classes and splits
+        read = join_paths(plan.base, "" if train else plan.train)
+    elif (not train or not (root / train).is_dir()) and plan.depth != WHOLE_PATH:  # folders are counted from the root
+        depth += len(Path(plan.base).parts)
+    if labels and labels.labels and not plan.unlabelled and not any(map(plan.find_class, labels.labels)):
+        depth = 1
+    prefix = make_prefix(read)
+    used_masks = select_matching(masks, (path for path in every_path if path.startswith(prefix)))
+    fields = {"folder": str(root / read), "class_depth": depth, "left_out": used_masks}
+    if labels:
+        fields |= {"label_files": labels.files, "path_column": labels.columns.path}
+        fields |= {"label_column": labels.columns.label, "split_column": choice.split_column}
+    is_drawn = not (train and test)
+    fields |= {"train_split": "." if is_drawn else train, "test_split": "." if is_drawn else test}
+    return Layout(fields | {"share": TEST_SHARE if is_drawn else 0.0}, root, search.groups)
 
 
 def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
@@ -116,26 +122,23 @@ def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
     Masks have the stem of another image, perhaps with `_mask` behind it, and few values. So a class `mask` of
     photographs is no mask.
     """
-    by_folder, by_suffix = defaultdict(list), defaultdict(list)
-    stems = {path.rpartition(".")[0].rpartition("/")[2] for path in paths if not _name_mask_folder(path)}
-    for path in paths:
-        stem = path.rpartition(".")[0].rpartition("/")[2]
+    named = [(path, path.rpartition(".")[0].rpartition("/")[2]) for path in paths]
+    folder_of = {path: next(filter(_MASK_FOLDER.fullmatch, path.split("/")[:-1]), "") for path in paths}
+    stems = {stem for path, stem in named if not folder_of[path]}
+    candidates = defaultdict(list)
+    for path, stem in named:
         found = _MASK_SUFFIX.fullmatch(stem)
-        if name := _name_mask_folder(path):
-            by_folder[name].append((path, stem if stem in stems or not found else found[1]))
+        if folder_of[path]:
+            candidates[folder_of[path]].append((path, stem if stem in stems or not found else found[1]))
         elif found:
-            by_suffix[f"*_{found[2]}*"].append((path, found[1]))
+            candidates[f"*_{found[2]}*"].append((path, found[1]))
     patterns = []
-    for name, images in (*by_folder.items(), *by_suffix.items()):
+    for name, images in candidates.items():
         are_named_alike = 2 * sum(stem in stems for _, stem in images) >= len(images)
         opened = images[:: -(-len(images) // _OPENED_MASKS)]
         if are_named_alike and all(has_few_values((root / path).read_bytes()) for path, _ in opened):
             patterns.append(name)
     return tuple(sorted(patterns))
-
-
-def _name_mask_folder(path: str) -> str:
-    return next((name for name in path.split("/")[:-1] if _MASK_FOLDER.fullmatch(name)), "")
 
 
 def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classified: Set[str]) -> Iterator[str]:
@@ -162,17 +165,6 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classi
         yield f"not used: {list_quoted(parts)}, which name some of the images; {remedy}"
 
 
-def _find_root(folder: Path) -> Path:
-    """Return the innermost of nested folders that each hold a single folder and no text file."""
-    for _ in range(_MAX_NESTING):
-        names = image_folders.list_class_names(folder)
-        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in folder.iterdir() if file.is_file())
-        if len(names) != 1 or has_texts or not image_folders.list_class_names(folder / names[0]):
-            break
-        folder /= names[0]
-    return folder
-
-
 def _choose_with_class_folders(
     plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]
 ) -> _Choice | None:
@@ -191,7 +183,7 @@ def _choose_with_class_folders(
                 return None
     if plan.train and plan.test:
         return _Choice(None, plan.train, plan.test)
-    base = f"{plan.base}/" if plan.base else ""
+    base = make_prefix(plan.base)
     for number, name in enumerate(plan.unlabelled):
         for labels in search.plans:
             found = {label for path, label in labels.labels.items() if path.startswith(f"{base}{name}/")}
@@ -218,23 +210,20 @@ def _choose_with_class_folders(
             wrong = f"'{source.columns.label}' would give other classes than the folders"
             notes.append(f"warning: {seen} {wrong}; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
-        names, said = lists
-        _refuse_lists_of_one_class(names, search.lists[names[0]] & class_of.keys(), class_of)
-        return _Choice(None, *names, said=(*notes, said))
+        (train, test), said = lists
+        trained = search.lists[train] & class_of.keys()
+        names = {class_of[path] for path in trained}
+        if len(names) == 1:  # as in lists of one class or one domain
+            seen = f"the lists {list_quoted(lists[0])} name images of the folder '{min(names)}' alone"
+            remedy = "join the lists of all classes in train.txt and test.txt"
+            *folders, _ = min(trained).split("/")
+            if folders[-1] not in names:
+                splits = f"train = {json.dumps(train)} and test = {json.dumps(test)}"
+                remedy = "if the folders inside it are the classes, "
+                remedy += f"write class_depth = {len(folders)}, {splits} under [data]"
+            raise DataError(f"{seen}; {remedy}")
+        return _Choice(None, train, test, said=(*notes, said))
     return _Choice(None, "", "", said=tuple(notes))
-
-
-def _refuse_lists_of_one_class(lists: tuple[str, str], paths: Set[str], class_of: Mapping[str, str]) -> None:
-    """Raise DataError if a list, as those of one class or one domain, names images of one class folder alone."""
-    if len(names := {class_of[path] for path in paths}) > 1:
-        return
-    seen = f"the lists {list_quoted(lists)} name images of the folder '{min(names)}' alone"
-    remedy = "join the lists of all classes in train.txt and test.txt"
-    *folders, _ = min(paths).split("/")
-    if folders[-1] not in names:
-        splits = f"train = {json.dumps(lists[0])} and test = {json.dumps(lists[1])}"
-        remedy = f"if the folders inside it are the classes, write class_depth = {len(folders)}, {splits} under [data]"
-    raise DataError(f"{seen}; {remedy}")
 
 
 def _describe_split_column(plan: LabelPlan) -> str:
@@ -249,9 +238,9 @@ def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], 
     return len(pairs) == len({folder for folder, _ in pairs}) == len({label for _, label in pairs})
 
 
-def _describe_other_splits(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
-    """Yield a warning for files that give images of the folders of one split to the other split."""
-    train, test = ("".join(f"{part}/" for part in (plan.base, split) if part) for split in (plan.train, plan.test))
+def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
+    """Yield a line for files that give other splits or classes than the folders, or give them each other's names."""
+    train, test = (make_prefix(plan.base, split) for split in (plan.train, plan.test))
     for source in filter(None, (search.splits, *search.plans)) if plan.test else ():
         for_training, for_testing = source.split_values or ("", "")
         splits = source.content.splits if source.split_values else {}
@@ -264,33 +253,22 @@ def _describe_other_splits(plan: FolderPlan, search: LabelSearch) -> Iterator[st
         if moved and any(path.startswith(test) for path in splits):
             seen = f"{list_quoted(source.files)} gives the other split to {format_count(len(moved), 'image')}"
             yield f"warning: splits are the folders '{plan.train}' and '{plan.test}'; {seen}, such as '{moved[0]}'"
-
-
-def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
-    """Yield a line for files that give other splits or classes than the folders, or give them each other's names."""
-    yield from _describe_other_splits(plan, search)
     class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
     for labels in search.plans:
         common = [path for path in labels.labels if path in class_of]
         if not labels.usual and (labels.rivals or GROUP_NAME.fullmatch(labels.columns.label)):
             continue
-        seen = _describe_other_order({class_of[path]: labels.labels[path] for path in common})
+        # a network that was trained with numbers in another order than the folders has its outputs in this order
+        label_of = {class_of[path]: labels.labels[path] for path in common}
+        numbers = parse_numbers([label_of[folder] for folder in sorted(label_of)])
+        is_other_order = numbers != sorted(numbers) and not parse_numbers([*label_of])
+        pairs = [pair for pair in label_of.items() if pair[0] != pair[1] and (pair[1] in label_of or is_other_order)]
+        seen = f"labels the images of the folder '{pairs[0][0]}' '{pairs[0][1]}'" if pairs else ""
         if not _are_same_classes(class_of, labels.labels, common):
             seen = f"gives other classes to {format_count(len(common), 'image')}"
         if seen:
             remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
             yield f"warning: classes are the folders' names, but {list_quoted(labels.files)} {seen}; {remedy}"
-
-
-def _describe_other_order(labels: Mapping[str, str]) -> str:
-    """Describe labels, by folder, that are names of other folders, or numbers in another order; else an empty string.
-
-    A network that was trained with such numbers has its outputs in another order than the folders.
-    """
-    numbers = parse_numbers([labels[folder] for folder in sorted(labels)])
-    is_other_order = numbers != sorted(numbers) and not parse_numbers([*labels])
-    pairs = [pair for pair in labels.items() if pair[0] != pair[1] and (pair[1] in labels or is_other_order)]
-    return f"labels the images of the folder '{pairs[0][0]}' '{pairs[0][1]}'" if pairs else ""
 
 
 def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> _Choice:
@@ -320,32 +298,25 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
             seen = f"{list_quoted(other.files)} labels {count} by the same classes, which are left out"
             remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data]"
             said.append(f"warning: {seen}; to use them, {remedy}, also train and test if the files list splits")
-    try:
-        best = _add_split_file(best, search, root, paths)
-    except DataError as error:  # the file of splits has a column that could be that of labels, too
-        said.append(f"warning: splits in another file than {list_quoted(best.files)} are not used, because {error}")
+    sources = [source for source in (search.splits, *search.plans) if source and source.split_values]
+    covering = (s for s in sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels))
+    if not best.split_values and (splits := next(covering, None)):  # another file gives them to nearly all images
+        files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
+        try:
+            content = read_image_labels(root, files, columns, paths)
+            best = replace(best, files=files, columns=columns, content=content, split_values=splits.split_values)
+        except DataError as error:  # the file of splits has a column that could be that of labels, too
+            said.append(f"warning: splits in another file than {list_quoted(best.files)} are not used, because {error}")
     if best.split_values:
         said.append(_describe_split_column(best))
         return _Choice(best, *best.split_values, best.columns.split, tuple(said))
     if lists := find_split_lists(search.lists, set(best.labels)):
         return _Choice(best, *lists[0], said=(*said, lists[1]))
-    base = f"{plan.base}/" if plan.base else ""
+    base = make_prefix(plan.base)
     below = [path[len(base) :].partition("/")[0] for path in best.labels if path.startswith(base)]
     pairs = image_folders.find_split_pairs(dict.fromkeys(below))  # folders of splits whose images have labels
     train, test = (base + name for name in pairs[0]) if pairs else ("", "")
     return _Choice(best, train, test, said=tuple(said))
-
-
-def _add_split_file(best: LabelPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> LabelPlan:
-    """Join label files that give no splits with a file that gives a split to nearly all of their images."""
-    sources = [source for source in (search.splits, *search.plans) if source and source.split_values]
-    covering = (s for s in sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels))
-    splits = next(covering, None)
-    if best.split_values or splits is None:
-        return best
-    files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
-    content = read_image_labels(root, files, columns, paths)
-    return replace(best, files=files, columns=columns, content=content, split_values=splits.split_values)
 
 
 def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> DataError:
@@ -361,22 +332,3 @@ def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, path
     elif 1 < len(beginnings) <= len(paths) // 2 and 2 * sum(beginnings.values()) >= len(paths):
         advice = f"the names of the files begin with {list_quoted(sorted(beginnings))}; {csv}"
     return DataError(f"{root}: {plan.problem}; {advice}")
-
-
-def _compose_fields(root: Path, plan: FolderPlan, choice: _Choice) -> dict[str, Any]:
-    labels, train, test = choice.labels, choice.train, choice.test
-    fields: dict[str, Any] = {"class_depth": plan.depth, "folder": str(root)}
-    by_folders = labels is None and (not train or train == plan.train)
-    if by_folders:
-        fields["folder"] = str(root / plan.base / ("" if train else plan.train))
-    elif not (root / train).is_dir() or not train:  # folders are counted from the root
-        above = plan.base.count("/") + 1 if plan.base else 0
-        fields["class_depth"] = plan.depth + above if plan.depth != WHOLE_PATH else WHOLE_PATH
-    if labels is not None:
-        fields |= {"label_files": labels.files, "path_column": labels.columns.path}
-        fields |= {"label_column": labels.columns.label, "split_column": choice.split_column}
-        if labels.labels and not plan.unlabelled and not any(map(plan.find_class, labels.labels)):
-            fields["class_depth"] = 1
-    if train and test:
-        return {**fields, "train_split": train, "test_split": test, "share": 0.0}
-    return {**fields, "train_split": ".", "test_split": ".", "share": TEST_SHARE}

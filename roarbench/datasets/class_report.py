@@ -5,7 +5,7 @@ Such folders are splits, parts of a data set, and masks beside photographs.
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -85,7 +85,15 @@ def describe_images(images: UserImages) -> Iterator[str]:
                 yield f"warning: {images.record.name}: {seen}; if other folders or a file name the classes, {remedy}"
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
-        yield from _describe_small_classes(images)
+        for split, counts in count_by_class(images).items():
+            few = np.flatnonzero(counts < _HANDFUL)
+            if len(few) and not (split is Split.TRAIN and images.record.test_only):
+                noun = f"{'training' if split is Split.TRAIN else 'test'} images"
+                listed = list_some([f"'{_fit_name(images.classes[n])}' {counts[n]}" for n in few])
+                seen = f"classes with fewer than {_HANDFUL} {noun}: {listed}; add images, or leave these classes out"
+                if len(few) == len(images.classes):
+                    seen = f"every class has fewer than {_HANDFUL} {noun}; add images"
+                yield f"warning: {images.record.name}: {seen}"
 
 
 def count_by_class(images: UserImages) -> dict[Split, NDArray[np.int64]]:
@@ -120,28 +128,27 @@ def _fit_name(name: str) -> str:
     return line if cell_len(line) <= _NAME_WIDTH else f"{set_cell_size(line, _NAME_WIDTH - 1).rstrip()}…"
 
 
-def _describe_small_classes(images: UserImages) -> Iterator[str]:
-    counts = count_by_class(images)
-    for split in Split:
-        few = np.flatnonzero(counts[split] < _HANDFUL)
-        if len(few) and not (split is Split.TRAIN and images.record.test_only):
-            noun = f"{'training' if split is Split.TRAIN else 'test'} images"
-            if len(few) == len(images.classes):
-                yield f"warning: {images.record.name}: every class has fewer than {_HANDFUL} {noun}; add images"
-                continue
-            listed = list_some([f"'{_fit_name(images.classes[n])}' {counts[split][n]}" for n in few])
-            remedy = "add images, or leave these classes out"
-            yield f"warning: {images.record.name}: classes with fewer than {_HANDFUL} {noun}: {listed}; {remedy}"
-
-
 def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if any("*" in name for name in images.record.split_names.values()):  # splits lie inside the class folders
         return
-    level, inner, both = _list_inner_folders(images)
-    holders: dict[str, list[str]] = {}
-    for class_name, names in inner.items():
-        for name in sorted(names):
-            holders.setdefault(name, []).append(class_name)
+    found = defaultdict[str, set[tuple[str, ...]]](set)  # the folders between a class folder and its images
+    paths = {split: {""} for split in Split}  # of these folders
+    for split, raw in images.splits.items():
+        name = Path(images.record.split_names[split])
+        prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
+        for group in raw.groups:
+            assert isinstance(group, FileGroup)
+            for file in group.files:
+                class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
+                found[class_name].add(tuple(between))
+                paths[split].add("/".join(between))
+    both = (paths[Split.TRAIN] & paths[Split.TEST]) - {""}
+    # if all images lie in an inner folder of one name, as in `amazon/images/bike`, the folders inside it count
+    level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
+    holders = defaultdict[str, list[str]](list)  # from each such folder, empty beside folders, to classes that have it
+    for class_name, folders in found.items():
+        for folder in sorted({"".join(between[level : level + 1]) for between in folders}):
+            holders[folder].append(class_name)
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
@@ -166,28 +173,6 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
 
 
-def _list_inner_folders(images: UserImages) -> tuple[int, dict[str, set[str]], set[str]]:
-    """Return the names of the folders in each class folder that hold images; an empty name for images beside them.
-
-    If all images lie in an inner folder of one name, as in `amazon/images/bike`, the folders inside it are listed. The
-    first value is the number of such levels; the last has the paths of inner folders of both splits.
-    """
-    found: dict[str, set[tuple[str, ...]]] = {}  # the folders between a class folder and its images
-    paths: dict[Split, set[str]] = {split: set() for split in Split}
-    for split, raw in images.splits.items():
-        name = Path(images.record.split_names[split])
-        prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
-        for group in raw.groups:
-            assert isinstance(group, FileGroup)
-            for file in group.files:
-                class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
-                found.setdefault(class_name, set()).add(tuple(between))
-                paths[split].add("/".join(between))
-    level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
-    inner = {name: {"".join(between[level : level + 1]) for between in found[name]} for name in found}
-    return level, inner, (paths[Split.TRAIN] & paths[Split.TEST]) - {""}
-
-
 def find_part_names(names: tuple[str, ...]) -> list[str]:
     """Return the class names that are probably splits or parts of a data set, such as `images`, `masks`, `part_1`."""
     words = {name: [word.lower() for word in _NAME_WORD.findall(name)] for name in names}
@@ -199,23 +184,17 @@ def find_part_names(names: tuple[str, ...]) -> list[str]:
     parts += [name for name in names if tuple(words[name]) != plain[name] in map(tuple, words.values())]  # `owl_aug`
     versions = []
     for name in names:
-        own = [word for word in words[name] if word not in common]
-        known = set(words[name]) & (_PART_WORDS | (_NUMBERED_WORDS if any(map(_is_number, words[name])) else set()))
-        if known and all(_is_filler(word) or word in known | _VERSION_WORDS for word in own):
+        own = {*words[name]} - common
+        numbers = {word for word in words[name] if word.isdecimal() or len(word) == 1 and word.isascii()}
+        known = {*words[name]} & (_PART_WORDS | (_NUMBERED_WORDS if numbers else set()))
+        others = own - numbers - _NEUTRAL_WORDS - _VERSION_WORDS
+        if known and others <= known:
             parts.append(name)
-        elif set(own) & _VERSION_WORDS and all(_is_filler(word) or word in _VERSION_WORDS for word in own):
+        elif own & _VERSION_WORDS and not others:
             versions.append(name)
     if len(parts) < _MIN_PARTS * len(names) and len(versions) < len(names):
         return []
     return [name for name in names if name in {*parts, *versions}]
-
-
-def _is_filler(word: str) -> bool:
-    return word in _NEUTRAL_WORDS or _is_number(word)
-
-
-def _is_number(word: str) -> bool:
-    return word.isdecimal() or len(word) == 1 and word.isascii()
 
 
 def _describe_sampled_images(images: UserImages) -> Iterator[str]:

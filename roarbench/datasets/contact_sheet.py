@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from roarbench.common.enums import Split
@@ -74,7 +73,7 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
     """Draw the sheet; training images stand on the left of each block, test images on the right."""
     shown = choose_shown(len(images.classes))
     layout = choose_layout(len(shown))
-    pixels = {split: _decode_samples(images, split, shown, layout.per_split) for split in images.record.decoded_splits}
+    drawn = {split: _draw_samples(images, split, shown, layout) for split in images.record.decoded_splits}
     counts = count_by_class(images)
     width, height = layout.block
     record, total = images.record, len(images.classes)
@@ -97,42 +96,39 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
     for place, number in enumerate(shown):
         left = _MARGIN + place // rows * (width + _MARGIN)
         y = top + place % rows * (height + _MARGIN)
-        numbers = " + ".join(f"{int(counts[split][number]):,}" for split in pixels)
+        numbers = " + ".join(f"{int(counts[split][number]):,}" for split in drawn)
         font = _choose_font(numbers, _FONT_SIZE)
         space = width - font.getlength(numbers)
         draw.text((left + space, y), numbers, _QUIET, font)
         text = _write_name(images.classes[number], number)
         font = _choose_font(text, _FONT_SIZE)
         draw.text((left, y), _fit_pixels(text, font, space - 12), _INK, font)
-        for split, by_class in pixels.items():
-            start = left + (layout.strip + _SPLIT_GAP if split is Split.TEST and len(pixels) > 1 else 0)
+        for split, by_class in drawn.items():
+            start = left + (layout.strip + _SPLIT_GAP if split is Split.TEST and len(drawn) > 1 else 0)
             for turn, image in enumerate(by_class[number]):
                 corner = (start + turn * (layout.side + _GAP), y + _FONT_SIZE + 8)
-                sheet.paste(_make_thumbnail(image, layout.side), corner)
+                sheet.paste(image, corner)
                 draw.rectangle((corner[0] - 1, corner[1] - 1, *(c + layout.side for c in corner)), outline=(200,) * 3)
     return sheet
 
 
-def _decode_samples(
-    images: UserImages, split: Split, shown: list[int], per_class: int
-) -> dict[int, list[NDArray[np.uint8]]]:
-    """Decode up to `per_class` images of each shown class, uint8 (c, size, size), by class number."""
-    labels = images.splits[split].labels
-    positions = sample_images(labels, per_class, not images.has_large_files)
+def _draw_samples(images: UserImages, split: Split, shown: list[int], layout: _Layout) -> dict[int, list[Image.Image]]:
+    """Decode and scale some images of each shown class, by class number.
+
+    Enlarged pixels stay squares, so that the coarse image is seen as it is.
+    """
+    labels, side = images.splits[split].labels, layout.side
+    positions = sample_images(labels, layout.per_split, not images.has_large_files)
     positions = positions[np.isin(labels[positions], shown)]
-    by_class: dict[int, list[NDArray[np.uint8]]] = {number: [] for number in shown}
+    by_class: dict[int, list[Image.Image]] = {number: [] for number in shown}
+    kind = Image.Resampling.NEAREST if side >= images.record.size else Image.Resampling.LANCZOS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are reported when all are decoded
         for position, content in zip(positions, images.read(split, positions), strict=True):
-            by_class[int(labels[position])].append(decode_image(content, images.record).pixels)
+            pixels = decode_image(content, images.record).pixels
+            image = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).convert("RGB")
+            by_class[int(labels[position])].append(image.resize((side, side), kind))
     return by_class
-
-
-def _make_thumbnail(pixels: NDArray[np.uint8], side: int) -> Image.Image:
-    """Return an image of `side` pixels; enlarged pixels stay squares, so that the coarse image is seen as it is."""
-    image = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).convert("RGB")
-    larger = side >= image.width
-    return image.resize((side, side), Image.Resampling.NEAREST if larger else Image.Resampling.LANCZOS)
 
 
 def _write_name(name: str, number: int) -> str:

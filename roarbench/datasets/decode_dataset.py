@@ -116,7 +116,14 @@ def _decode_and_write_manifest(
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    entries = {split: _write_labels_and_hash_files(partial, split, splits[split]) for split in Split}
+    entries: dict[Split, dict[str, object]] = {}
+    for split, opened in splits.items():
+        labels = _write_and_hash(partial / f"{split}-labels.bin", opened.labels.tobytes())
+        pixels = partial / f"{split}-pixels.bin"
+        record_verified_checksum(pixels, digest := compute_sha256(pixels))
+        entries[split] = {"images": len(opened.labels), "pixels": digest, "labels": labels}
+        if opened.truth is not None:
+            entries[split]["truth"] = _write_and_hash(partial / f"{split}-truth.bin", opened.truth.tobytes())
     mean, std = _compute_moments(tallies[Split.TRAIN].histogram)
     fingerprinted: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls read normalised images, so the normalisation changes results
@@ -148,16 +155,6 @@ def _decode_each_image_once(
     except OSError:  # some file systems have no hard links
         shutil.copyfile(decoded, copy)
     return dict.fromkeys(Split, tallies[Split.TEST])
-
-
-def _write_labels_and_hash_files(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
-    labels = _write_and_hash(folder / f"{split}-labels.bin", raw.labels.tobytes())
-    pixels = folder / f"{split}-pixels.bin"
-    record_verified_checksum(pixels, digest := compute_sha256(pixels))
-    entry: dict[str, Any] = {"images": len(raw.labels), "pixels": digest, "labels": labels}
-    if raw.truth is not None:
-        entry["truth"] = _write_and_hash(folder / f"{split}-truth.bin", raw.truth.tobytes())
-    return entry
 
 
 def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:

@@ -30,6 +30,9 @@ POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
 FEW_SHADES = "of more than 8 bits, of whose shades 8 bits keep fewer than 64 and fewer than half"
 SHALLOW = "of 8 bits beside a window"
 _DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, INVISIBLE, POINTERS)
+# kinds of conversion by Pillow's mode, if not colour to grey, or other to colour
+_TO_GREY = {"1": ONE_BIT, "LA": OTHER, "P": OTHER, "PA": OTHER}
+_TO_COLOUR = {"CMYK": CMYK, "1": GREY, "L": GREY, "LA": GREY}
 MAX_DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a larger share means a bad copy
 UNREADABLE_PIXEL = 128  # pixel value of unreadable images
 FEW_BITS = 12  # 16-bit values that use at most 12 bits leave at most 16 shades
@@ -120,9 +123,14 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
     plain, values, repairs = _load_upright(image, content)
     bits = 0
     if values is None:
-        repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
-        if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
-            repairs += (INVISIBLE,)
+        if image.mode != ("L" if record.channels == 1 else "RGB"):
+            kinds, other = (_TO_GREY, COLOUR) if record.channels == 1 else (_TO_COLOUR, OTHER)
+            repairs += (kinds.get(image.mode, other),)
+        repairs += (SHALLOW,) if record.window else ()
+        if plain.has_transparency_data:
+            extrema: Any = plain.convert("RGBA").getextrema()
+            *are_flat, is_alpha_flat = (high - low < _FEWEST_SHADES for low, high in extrema)
+            repairs += (INVISIBLE,) if all(are_flat) and not is_alpha_flat else ()
     else:
         bits = 0 if record.window else count_bits_of_largest_value(values)
         if not record.window and is_unbounded(values):
@@ -134,7 +142,9 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
             repairs += (FLAT,)
         elif loses_contrast(stored_format.sample_without_spikes(values), depth, record.window):
             repairs += (FEW_SHADES,)
-        plain = stored_format.make_image(scaled)
+        is_cmyk = scaled.shape[2:] == (4,)
+        size = scaled.shape[1::-1]
+        plain = Image.frombytes("CMYK", size, scaled.tobytes()) if is_cmyk else Image.fromarray(scaled)
     with suppress(Exception):  # only the first picture is used, which has been read already
         repairs += (SEVERAL,) if getattr(image, "is_animated", False) else ()
     return DecodedImage(crop_to_pixels(plain, record), repairs, bits)
@@ -231,13 +241,6 @@ def _is_uniform(values: Values) -> bool:
     return bool((values == values[0, 0]).all())
 
 
-def _is_visible_only_in_transparency(image: Image.Image) -> bool:
-    extrema: Any = image.convert("RGBA").getextrema()
-    *colours, transparency = extrema
-    is_plain = all(high - low < _FEWEST_SHADES for low, high in colours)
-    return is_plain and transparency[1] - transparency[0] >= _FEWEST_SHADES
-
-
 @contextmanager
 def _allow_truncation(allowed: bool) -> Iterator[None]:
     before = ImageFile.LOAD_TRUNCATED_IMAGES
@@ -257,16 +260,6 @@ def turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     if orientation not in range(2, 9):
         return image, ()
     return ImageOps.exif_transpose(image), (TURNED,)
-
-
-def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:
-    if mode == ("L" if channels == 1 else "RGB"):
-        return ()
-    if channels == 1:
-        return (ONE_BIT if mode == "1" else OTHER if mode in ("LA", "P", "PA") else COLOUR,)
-    if mode == "CMYK":
-        return (CMYK,)
-    return (GREY,) if mode in ("1", "L", "LA") else (OTHER,)
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:

@@ -46,7 +46,11 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
         yield f"column {list_quoted(ids)} {seen}; {_REMEDY}"
     texts = tabular.read_as_written(table.select(list(whole)), path)
     kinds = dict.fromkeys(tabular.list_category_columns(table), "categories")
-    kinds |= {name: code for name in whole if (code := _describe_code(texts[name]))}
+    for name in whole:
+        coded = texts[name].filter(pc.match_substring_regex(texts[name], r"^0\d"))
+        if not len(coded) and pc.all(pc.match_substring_regex(texts[name], _DATE)).as_py():
+            coded = texts[name]
+        kinds |= {name: f"such as {coded[0]}"} if len(coded) else {}
     if codes := [f"'{name}' ({kinds[name]})" for name in names if name in kinds]:
         yield f"codes or dates are read as numbers: column {list_some(codes)}; {_REMEDY}"
     if predicted := list_quoted(name for name in names if _PREDICTION.fullmatch(name)):
@@ -54,14 +58,6 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
     if len(pixels := [name for name in names if _PIXEL_NAME.fullmatch(name)]) >= _FEWEST_PIXELS:
         remedy = "to read images, save each row as an image file in a folder per class, or use rb.Suite.from_arrays"
         yield f"features are named like pixels, but a table has no neighbours: column {list_quoted(pixels)}; {remedy}"
-
-
-def _describe_code(texts: pa.ChunkedArray) -> str:
-    """Return an example of whole numbers that are probably codes or dates; an empty string if they are not."""
-    coded = texts.filter(pc.match_substring_regex(texts, r"^0\d"))
-    if not len(coded) and pc.all(pc.match_substring_regex(texts, _DATE)).as_py():
-        coded = texts
-    return f"such as {coded[0]}" if len(coded) else ""
 
 
 def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
@@ -89,10 +85,7 @@ def describe_doubtful_features(
             start, end = np.quantile(column[numbers != counts.argmax()], (0.25, 0.75))
             span = f"all in {found[0]:g} to {found[-1]:g}"
             merged.append(f"'{name}' (half of its values in {start:g} to {end:g}, {span})")
-        pairs = np.unique(np.stack([numbers, labels], 1), axis=0)
-        few_values = len(found) <= len(values) / _ROWS_PER_VALUE
-        nearly = len(found) == len(np.unique(labels)) and _nearly_copies(numbers, labels)
-        if nearly or few_values and _marks_class(pairs) or _are_classes_in_order(column, labels):
+        if _may_copy_class(column, numbers, labels):
             copies.append(name)
     if missing:
         seen = "a number that often stands for missing values lies apart from the other values"
@@ -143,25 +136,22 @@ def _are_steps_few(steps: NDArray[np.int64], numbers: NDArray[np.int64], counts:
     return bool(high - low < _FEWEST_STEPS)
 
 
-def _are_classes_in_order(values: NDArray[np.float64], labels: Labels) -> bool:
-    """Return whether the ranges of the classes do not overlap, as in noisy copies, and in dates of sorted rows."""
+def _may_copy_class(values: NDArray[np.float64], numbers: NDArray[np.int64], labels: Labels) -> bool:
+    """Return whether the values of a column, (n,), which are numbered from 0, tell the class."""
+    pairs, rows = np.unique(np.stack([numbers, labels], 1), axis=0, return_counts=True)
+    classes_of_value, values_of_class = (np.bincount(pairs[:, side]) for side in (0, 1))
+    if len(classes_of_value) == len(values_of_class):
+        counts = np.zeros((len(classes_of_value),) * 2)
+        counts[tuple(pairs.T)] = rows
+        # nearly all rows of each class have one value, and nearly all rows of each value one class
+        if min((counts.max(side) / counts.sum(side)).min() for side in (0, 1)) >= _COPIED:
+            return True
+    if len(classes_of_value) <= len(values) / _ROWS_PER_VALUE:
+        alone = (classes_of_value[pairs[:, 0]] == 1) & (values_of_class[pairs[:, 1]] == 1)
+        # values determine the class, or one value marks one class, as in a column of one-hot classes
+        if (classes_of_value == 1).all() or alone.any():
+            return True
+    # the ranges of the classes do not overlap, as in noisy copies, and in dates of sorted rows
     ranges = sorted((values[labels == label].min(), values[labels == label].max()) for label in np.unique(labels))
     lies_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
     return lies_apart and len(ranges) <= len(values) / _ROWS_PER_VALUE
-
-
-def _nearly_copies(numbers: NDArray[np.int64], labels: Labels) -> bool:
-    """Return whether nearly all rows of each class have one value, and nearly all rows of each value one class."""
-    counts = np.zeros((numbers.max() + 1, labels.max() + 1))
-    np.add.at(counts, (numbers, labels), 1)
-    return bool(min((counts.max(side) / counts.sum(side)).min() for side in (0, 1)) >= _COPIED)
-
-
-def _marks_class(pairs: NDArray[np.int64]) -> bool:
-    """Return whether values determine the class, or one value marks one class, as in a column of one-hot classes.
-
-    `pairs` are the different pairs of a value and a class, (k, 2), numbered from 0.
-    """
-    classes_of_value, values_of_class = (np.bincount(pairs[:, side]) for side in (0, 1))
-    alone = (classes_of_value[pairs[:, 0]] == 1) & (values_of_class[pairs[:, 1]] == 1)
-    return bool((classes_of_value == 1).all() or alone.any())

@@ -90,11 +90,9 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
             with suppress(DataError):  # a text is often no table
                 table = read_label_table(file, index.has)
                 column = label_files.find_path_column(table, "", index)
-                if not column or not _names_images(table, column, index, paths):
-                    continue
-                place = table.columns.index(column)
-                name = file.relative_to(folder.parent).as_posix()
-                found += [] if all(row[place].isdecimal() for row in table.rows) else [name]
+                if column and _names_images(table, column, index, paths):
+                    name = file.relative_to(folder.parent).as_posix()
+                    found += [] if all(map(str.isdecimal, table.get_cells(column))) else [name]
     return found
 
 
@@ -139,31 +137,43 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
     numbers = {stem.lstrip("0"): stem for stem in stems if stem.isdecimal()}
     for pattern, table in named.items():
-        cells = (row[table.columns.index(columns[pattern])] for row in table.rows)
+        cells = table.get_cells(columns[pattern])
         short = (cell for cell in cells if cell.isdecimal() and cell not in stems and cell.lstrip("0") in numbers)
         if cell := next(short, ""):
             seen = f"{pattern} names '{cell}', but an image is named '{numbers[cell.lstrip('0')]}'"
             problems.insert(0, f"{seen}; {_ZEROS}")
-    images = {p: _find_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
-    lists = {pattern: frozenset(filter(None, found)) for pattern, found in images.items()}
+    lists: dict[str, frozenset[str]] = {}
     group_of = defaultdict[str, dict[str, str]](dict)
-    for pattern, found in images.items():
-        for place, name in enumerate(named[pattern].columns if named[pattern].named else ()):
-            if may_name_groups(name):
-                group_of[name] |= {path: row[place] for path, row in zip(found, named[pattern].rows, strict=True)}
+    for pattern, table in named.items():
+        if "*" not in pattern:
+            cells, source = table.get_cells(columns[pattern]), table.path.stem
+            found = [next(iter(index.find(cell, file=source)), "") for cell in cells]  # empty without an image
+            lists[pattern] = frozenset(filter(None, found))
+            for name in filter(may_name_groups, table.columns if table.named else ()):
+                group_of[name] |= zip(found, table.get_cells(name), strict=True)
     doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
     return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), doubts, group_of)
 
 
 def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:
-    """Describe a table that may give labels, but names none of the images; an empty string for other tables."""
+    """Describe a table that may give labels, but names none of the images; an empty string for other tables.
+
+    A table may also give labels to folders, such as those of patients.
+    """
     names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
     is_long = pattern.lower().endswith(CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
     is_log = all(parse_numbers([*filter(None, row)]) for row in table.rows[-1:])  # numbers alone, as of epochs
     if is_class_list or not (names_files or is_long and not is_log or table.find_column(LABEL_NAMES)):
-        return _describe_labels_of_folders(table, folders)
+        for place, name in enumerate(table.columns):
+            rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
+            label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
+            labels = {row[table.columns.index(label)] for row in rows} if label else set()
+            if 1 < len(labels) <= len(rows) / 2:
+                seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
+                return f"{seen}; if these labels are the classes, write a row for each image"
+        return ""
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
     if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
@@ -173,24 +183,6 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
     row = list_quoted(table.rows[0])
     seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
     return f"{seen} (names are case-sensitive); {remedy}"
-
-
-def _describe_labels_of_folders(table: LabelTable, folders: Set[str]) -> str:
-    """Describe a table that gives labels to folders, such as those of patients; an empty string for other tables."""
-    for place, name in enumerate(table.columns):
-        rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
-        label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
-        labels = {row[table.columns.index(label)] for row in rows} if label else set()
-        if 1 < len(labels) <= len(rows) / 2:
-            seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
-            return f"{seen}; if these labels are the classes, write a row for each image"
-    return ""
-
-
-def _find_named_images(table: LabelTable, column: str, index: ImageIndex) -> list[str]:
-    """Return the image of each row; an empty string if there is none."""
-    place = table.columns.index(column)
-    return [next(iter(index.find(row[place], file=table.path.stem)), "") for row in table.rows]
 
 
 def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> tuple[tuple[str, str], str] | None:
@@ -244,12 +236,11 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
 
 def _names_images(table: LabelTable, column: str, index: ImageIndex, paths: Sequence[str]) -> bool:
     """Return whether a fifth of the rows name an image, or a twentieth of the images beside a named image are named."""
-    place = table.columns.index(column)
-    inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
-    if sum(index.has(row[place]) for row in inspected) >= _MIN_NAMED * len(inspected):
+    cells = table.get_cells(column)
+    inspected = cells[:: -(-len(cells) // _INSPECTED) or 1]
+    if sum(map(index.has, inspected)) >= _MIN_NAMED * len(inspected):
         return True
-    names = {row[place] for row in table.rows if index.has_by_no_chance(row[place])}
-    found = {path for name in names for path in index.find(name)[:1]}
+    found = {path for name in {*filter(index.has_by_no_chance, cells)} for path in index.find(name)[:1]}
     folders = {path.rpartition("/")[0] for path in found}
     return len(found) >= max(1, _MIN_IMAGES * sum(path.rpartition("/")[0] in folders for path in paths))
 
@@ -283,7 +274,7 @@ def _could_be_classes(labels: Collection[str]) -> bool:
 
 def _find_rivals(table: LabelTable, taken: Set[str], label: str) -> tuple[str, ...]:
     """Return the columns that divide a table's rows into other classes than `label`; beside words, numbers are none."""
-    values = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
+    values = {name: table.get_cells(name) for name in table.columns}
     labels = values[label]
     found = [name for name in table.columns if name not in taken and "" not in values[name]]
     found = [name for name in found if len({*values[name]}) > 1 and _could_be_classes(values[name])]
@@ -301,7 +292,7 @@ def _name_split_column(table: LabelTable) -> str:
 def _describe_unclear_splits(table: LabelTable) -> str:
     """Describe a column of splits whose values are unclear; an empty string if there is none."""
     split = _name_split_column(table)
-    found = sorted({row[table.columns.index(split)] for row in table.rows} - {""}) if split else []
+    found = sorted({*table.get_cells(split)} - {""}) if split else []
     if not 1 < len(found) < len(table.rows) or _find_split_column(table)[1]:
         return ""
     seen = f"column '{split}' of {table.path.name} has the values {list_quoted(found)}"

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from roarbench.common.errors import DataError
@@ -14,12 +15,14 @@ from roarbench.datasets.image_folders import (
     is_bare_split_name,
     is_test_name,
     is_train_name,
+    join_paths,
+    make_prefix,
     remove_split_words,
 )
 from roarbench.datasets.image_splits import find_class_folder
 
 _MAX_LOOSE = 0.05  # share of images, such as plots, that may lie beside the only folder
-_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
+MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 _COMPARED = 64  # images of a second copy that are compared with those of the first
 _MANY_AGAIN = 0.5  # share of these that must be the same
 # names of folders inside class folders, which are no classes
@@ -51,12 +54,13 @@ class FolderPlan:
     problem: str = ""  # reason why folders give no classes; empty if they do
     said: tuple[str, ...] = ()  # lines about choices
 
+    @cached_property
+    def _prefixes(self) -> list[str]:
+        return [make_prefix(self.base, split) for split in {self.train, self.test} - {""} or {""}]
+
     def find_class(self, path: str) -> str:
         """Return the class of an image by its folders; an empty string if it has none."""
-        if self.problem:
-            return ""
-        for split in {self.train, self.test} - {""} or {""}:
-            prefix = "".join(f"{part}/" for part in (self.base, split) if part)
+        for prefix in () if self.problem else self._prefixes:
             if path.startswith(prefix) and (found := find_class_folder(path[len(prefix) :], self.depth)):
                 return found
         return ""
@@ -67,34 +71,27 @@ class _Tree:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._total = len(paths)
-        self._loose = Counter(path.rpartition("/")[0] for path in paths)  # images in a folder itself
-        self._inside = defaultdict[str, Counter[str]](Counter)  # images in each folder of a folder
-        for folder, count in self._loose.items():
+        self.loose = Counter(path.rpartition("/")[0] for path in paths)  # images in a folder itself
+        self._inside = defaultdict[str, dict[str, None]](dict)  # folders of images in a folder
+        for folder in self.loose:
             parts = folder.split("/") if folder else []
             for level, name in enumerate(parts):
-                self._inside["/".join(parts[:level])][name] += count
+                self._inside["/".join(parts[:level])][name] = None
 
-    def list_folders(self, inside: str = "") -> Counter[str]:
-        """Count the images in each folder of a folder."""
-        return self._inside.get(inside, Counter())
+    def list_folders(self, *inside: str) -> list[str]:
+        """Return the names of the folders of images in a folder, whose path may be given in parts."""
+        return [*self._inside.get(join_paths(*inside), ())]
 
-    def count_loose(self, inside: str = "") -> int:
-        """Count the images that lie in a folder itself."""
-        return self._loose[inside]
-
-    def find_innermost(self, inside: str = "") -> str:
+    def find_innermost(self, *parts: str) -> str:
         """Return the innermost of nested folders that each hold a single folder of images, as in many archives."""
-        for _ in range(_MAX_NESTING):
-            names = list(self.list_folders(inside))
-            is_flat = self.count_loose(inside) > _MAX_LOOSE * self._total
-            if len(names) != 1 or is_flat or not self.list_folders(_join(inside, names[0])):
+        inside = join_paths(*parts)
+        for _ in range(MAX_NESTING):
+            names = self.list_folders(inside)
+            is_flat = self.loose[inside] > _MAX_LOOSE * self._total
+            if len(names) != 1 or is_flat or not self.list_folders(inside, names[0]):
                 break
-            inside = _join(inside, names[0])
+            inside = join_paths(inside, names[0])
         return inside
-
-
-def _join(*parts: str) -> str:
-    return "/".join(part for part in parts if part)
 
 
 def find_nested_copies(root: Path, paths: Sequence[str]) -> list[str]:
@@ -104,12 +101,12 @@ def find_nested_copies(root: Path, paths: Sequence[str]) -> list[str]:
     tops = tree.list_folders(base)
     copies = []
     for name in tops:
-        start = f"{_join(base, name)}/"
-        inner, is_split = tree.list_folders(start[:-1]).keys(), is_train_name(name) or is_test_name(name)
-        if len(inner) > 1 and inner < tops.keys() and not is_split and name not in base.split("/"):
+        start = make_prefix(base, name)
+        inner, is_split = {*tree.list_folders(base, name)}, is_train_name(name) or is_test_name(name)
+        if len(inner) > 1 and inner < {*tops} and not is_split and name not in base.split("/"):
             inside = [path for path in paths if path.startswith(start)]
             inside = inside[:: -(-len(inside) // _COMPARED)]
-            pairs = [(root / path, root / _join(base, path.removeprefix(start))) for path in inside]
+            pairs = [(root / path, root / base / path.removeprefix(start)) for path in inside]
             again = [second.is_file() and first.read_bytes() == second.read_bytes() for first, second in pairs]
             if sum(again) > _MANY_AGAIN * len(again):
                 copies.append(name)
@@ -123,12 +120,12 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     names = sorted(tree.list_folders(base))
     plan = _find_splits(tree, base, names)
     if plan.train:
-        return _find_depth(tree, plan, _join(base, plan.train))
+        return _find_depth(tree, plan, join_paths(base, plan.train))
     if plan.unlabelled:
         listed = list_quoted(names)
         return replace(plan, problem=f"the folders {listed} are named like splits and hold no class folders")
-    start = len(base) + 1 if base else 0
-    inner = (tree.find_innermost(_join(base, name)) for name in names)
+    start = len(make_prefix(base))
+    inner = (tree.find_innermost(base, name) for name in names)
     inner_pairs = {folder[start:]: find_split_pairs(tree.list_folders(folder)) for folder in inner}
     if holding := [name for name, pairs in inner_pairs.items() if pairs]:
         train, test = inner_pairs[holding[0]][0]
@@ -143,7 +140,7 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
-        seen = f"the folder '{_join(base, first)}' is named like a split"
+        seen = f"the folder '{join_paths(base, first)}' is named like a split"
         return replace(plan, problem=f"{seen}, beside {others}; {advice}" if others else NO_CLASSES)
     return _find_depth(tree, plan, base)
 
@@ -155,10 +152,10 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
         others = [name for name in names if name not in tests]
         pairs += [(a, b) for a in others for b in tests if remove_split_words(a) == remove_split_words(b)]
-        pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, a), _join(base, b))]
-    start = len(base) + 1 if base else 0
-    inner = {name: tree.find_innermost(_join(base, name))[start:] for pair in pairs for name in pair}
-    labelled = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, inner[a]), _join(base, inner[b]))]
+        pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, base, a, b)]
+    start = len(make_prefix(base))
+    inner = {name: tree.find_innermost(base, name)[start:] for pair in pairs for name in pair}
+    labelled = [(a, b) for a, b in pairs if _have_common_folders(tree, base, inner[a], inner[b])]
     unlabelled = tuple(dict.fromkeys(b for a, b in pairs if (a, b) not in labelled))
     said = []
     if labelled:
@@ -168,12 +165,12 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         said += [] if is_train_name(train) else [f"splits: '{train}' to train and '{test}' to test"]
         said += _describe_unused(names, train, test)
         return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
-    holding = [name for name in names if tree.list_folders(_join(base, name))]
+    holding = [name for name in names if tree.list_folders(base, name)]
     preferred = [train for train, _ in pairs]
     for name in dict.fromkeys(name for name in (*preferred, *filter(is_train_name, names)) if name in holding):
         # `train_station` beside `test_bench`, both with folders of their own, is a class and no split
         if is_bare_split_name(name) or unlabelled or len(holding) == 1:
-            inside = tree.find_innermost(_join(base, name))[start:]
+            inside = tree.find_innermost(base, name)[start:]
             return FolderPlan(base, inside, "", unlabelled, said=tuple(_describe_unused(names, name, *unlabelled)))
     return FolderPlan(base, unlabelled=unlabelled)
 
@@ -184,15 +181,15 @@ def _describe_unused(names: Sequence[str], *used: str) -> list[str]:
     return [f"not used: the images in {list_quoted(others)}"] if others else []
 
 
-def _have_common_folders(tree: _Tree, first: str, second: str) -> bool:
-    one, two = (set(tree.list_folders(tree.find_innermost(folder))) - _NEUTRAL for folder in (first, second))
+def _have_common_folders(tree: _Tree, base: str, *folders: str) -> bool:
+    one, two = ({*tree.list_folders(tree.find_innermost(base, folder))} - _NEUTRAL for folder in folders)
     return bool({*map(fold_name, one)} & {*map(fold_name, two)})  # names that differ in case are refused later
 
 
 def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
     """Find the level of the class folders below a folder, and say if another level could be meant."""
     tops = tree.list_folders(inside)
-    below = {name: tree.list_folders(_join(inside, name)) for name in tops}
+    below = {name: tree.list_folders(inside, name) for name in tops}
     listed = list_quoted(sorted(tops))
     if len(tops) < 2:
         where = f" in '{inside}'" if inside else ""
@@ -200,14 +197,14 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
     if not plan.train and all(name.lower() in _FORMS for name in tops):
         chosen = min(tops, key=lambda name: _FORMS.index(name.lower()))
         said = f"the folders {listed} hold the same pictures in several forms; only '{chosen}' is used"
-        inside = _join(inside, chosen)
+        inside = join_paths(inside, chosen)
         return _find_depth(tree, replace(plan, base=inside, said=(*plan.said, said)), inside)
     deeper = {name for names in below.values() for name in names if name.lower() not in _NEUTRAL}
-    all_deeper = bool(deeper) and not any(tree.count_loose(_join(inside, name)) for name in tops)
+    all_deeper = bool(deeper) and not any(tree.loose[join_paths(inside, name)] for name in tops)
     if all(map(_PART.fullmatch, tops)) and all_deeper and len(deeper) > 1 and not all(map(_PART.fullmatch, deeper)):
         said = f"the folders {listed} are taken for parts and not for classes; classes are the folders inside them"
         return replace(plan, depth=2, said=(*plan.said, said))
-    tested = {name: {*tree.list_folders(_join(plan.base, name))} - _NEUTRAL for name in plan.unlabelled}
+    tested = {name: {*tree.list_folders(plan.base, name)} - _NEUTRAL for name in plan.unlabelled}
     if found := next((name for name, folders in tested.items() if all_deeper and folders and folders <= deeper), ""):
         said = f"warning: classes are the folders inside {listed}, because '{found}' holds folders of the same names"
         return replace(plan, depth=2, said=(*plan.said, f"{said}; to use its images, move the inner folders up"))

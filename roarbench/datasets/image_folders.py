@@ -12,7 +12,7 @@ import os
 import re
 import tarfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -32,7 +32,6 @@ IMAGE_SUFFIXES = (
     *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
 )
 IMAGES_PER_READ = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
-_FILES_PER_GROUP = 256
 # keywords of Hugging Face `datasets` (`datasets.data_files.SPLIT_KEYWORDS`), and `validate`; tests before validation
 _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "validate", "valid", "val", "dev")
@@ -99,10 +98,14 @@ def list_class_names(folder: Path) -> list[str]:
         return sorted(name for name in names if not name.startswith(".") and not is_system_folder(name))
 
 
-def group_files(folder: Path, files: Sequence[str]) -> tuple[FileGroup, ...]:
-    """Divide files of a folder into groups, each of which one job decodes."""
-    starts = range(0, len(files), _FILES_PER_GROUP)
-    return tuple(FileGroup(folder, tuple(files[start : start + _FILES_PER_GROUP])) for start in starts)
+def join_paths(*parts: str) -> str:
+    """Join the parts of a path, of which some may be empty."""
+    return "/".join(filter(None, parts))
+
+
+def make_prefix(*folders: str) -> str:
+    """Return the beginning of the paths in nested folders, such as `a/b/`; of `./a/`, too, and empty for no folder."""
+    return "".join(f"{part}/" for part in Path(*folders).parts)
 
 
 def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
@@ -114,7 +117,7 @@ def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
         below = parent.relative_to(folder)
         if is_hidden_path(below):
             continue
-        prefix = "" if below == Path() else f"{below.as_posix()}/"  # strings, because a Path for each file takes long
+        prefix = make_prefix(str(below))  # strings, because a Path for each file takes long
         for name in names:
             if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):  # noqa: PTH122
                 if not os.path.exists(f"{parent}/{name}"):  # noqa: PTH110
@@ -160,14 +163,6 @@ def _walk_folders(folder: Path, left_out: Counter[str]) -> Iterator[tuple[Path, 
 
 def _raise_unreadable_folder(error: OSError) -> None:
     raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
-
-
-def read_image_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of the group's files `rows`, at most 64 at a time; raise DataError for an unreadable file."""
-    for start in range(0, len(rows), IMAGES_PER_READ):
-        with convert_read_errors(group.folder, kind=DataError):
-            part = [(group.folder / group.files[row]).read_bytes() for row in rows[start:][:IMAGES_PER_READ].tolist()]
-        yield part
 
 
 class _SplitName(NamedTuple):
@@ -239,26 +234,27 @@ def has_idx_files(folder: Path) -> bool:
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read pixels, uint8 (n, 1, h, w), and labels, int64 (n,), of a split; raise DataError for an invalid file."""
-    images = _read_idx_array(folder, f"{_IDX_PREFIXES[split]}-images-idx3-ubyte", dimensions=3)
-    labels = _read_idx_array(folder, f"{_IDX_PREFIXES[split]}-labels-idx1-ubyte", dimensions=1)
+    arrays = []
+    for kind, dimensions in (("images-idx3", 3), ("labels-idx1", 1)):
+        name = f"{_IDX_PREFIXES[split]}-{kind}-ubyte"
+        path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+        if path is None:
+            raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")
+        try:
+            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"cannot read {path}: {error}") from error
+        if content[:4] != bytes((0, 0, 8, dimensions)):
+            seen = f"{path} starts with {content[:4].hex(' ')}"
+            raise DataError(f"{seen}, expected an IDX file of {dimensions} dimension(s)")
+        header = 4 + 4 * dimensions
+        shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
+        if len(content) - header != np.prod(shape):
+            seen = f"{path} has {len(content) - header} values"
+            raise DataError(f"{seen}, but its header says {shape}; download it again")
+        arrays.append(np.frombuffer(content, np.uint8, offset=header).reshape(shape))
+    images, labels = arrays
     return images[:, np.newaxis], labels.astype(np.int64)
-
-
-def _read_idx_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
-    path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
-    if path is None:
-        raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    if content[:4] != bytes((0, 0, 8, dimensions)):
-        raise DataError(f"{path} starts with {content[:4].hex(' ')}, expected an IDX file of {dimensions} dimension(s)")
-    header = 4 + 4 * dimensions
-    shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
-    if len(content) - header != np.prod(shape):
-        raise DataError(f"{path} has {len(content) - header} values, but its header says {shape}; download it again")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
 _SAVE = "save images as PNG in a folder per class"
@@ -329,30 +325,26 @@ def describe_unread_archives(folder: Path) -> Iterator[str]:
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:
     """Raise DataError for a folder without images and parquet files; the message says what the folder holds instead."""
     tables = [file for file in files if file.name.lower().endswith(table_suffixes)]
+    beside = defaultdict[Path, set[str]](set)
+    for file in files:
+        beside[file.parent].add(file.name.lower())
     for kinds in (_KINDS, () if tables else _TABLE_KINDS):
-        if found := _find_files_of_first_kind(files, kinds):
-            kind, examples = found
-            more = f", as {len(examples) - 1} more," if len(examples) > 1 else ""
-            seen, remedy = _describe_kind(kind, examples[0])
-            raise DataError(f"{folder} has no image: {examples[0].relative_to(folder)}{more} is {seen}; {remedy}")
+        by_kind = defaultdict[_Kind, list[Path]](list)
+        for file in sorted(files):
+            if kind := _find_kind(file, kinds, beside[file.parent]):
+                by_kind[kind].append(file)
+        if by_kind:
+            kind = min(by_kind, key=kinds.index)
+            example, *others = by_kind[kind]
+            more = f", as {len(others)} more," if others else ""
+            seen, remedy = _describe_kind(kind, example)
+            raise DataError(f"{folder} has no image: {example.relative_to(folder)}{more} is {seen}; {remedy}")
     if tables:
         raise DataError(f"{folder} has no image, but the table {tables[0].name}; name the file itself: {tables[0]}")
     held = describe_endings(files)
     seen = f"files of other kinds: {held}" if held else "no file at all"
     remedy = "name a folder that has one folder of images per class, or parquet files"
     raise DataError(f"{folder} has no image, but {seen}; {remedy}" if held else f"{folder} has {seen}; {remedy}")
-
-
-def _find_files_of_first_kind(files: Sequence[Path], kinds: Sequence[_Kind]) -> tuple[_Kind, list[Path]] | None:
-    """Return the first of these kinds that a file has, and the files of this kind."""
-    beside: dict[Path, set[str]] = {}
-    for file in files:
-        beside.setdefault(file.parent, set()).add(file.name.lower())
-    by_kind: dict[_Kind, list[Path]] = {}
-    for file in sorted(files):
-        if kind := _find_kind(file, kinds, beside[file.parent]):
-            by_kind.setdefault(kind, []).append(file)
-    return min(by_kind.items(), key=lambda item: kinds.index(item[0])) if by_kind else None
 
 
 def _find_kind(file: Path, kinds: Sequence[_Kind], beside: set[str]) -> _Kind | None:

@@ -67,7 +67,11 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
         noun = "class" if len(lacking) == 1 else "classes"
         notes.append(f"without a test image: the {noun} {list_quoted(lacking)}")
     numbers = {name: int(name) if record.numbered else number for number, name in enumerate(classes)}
-    splits = {split: _sort_by_class(contents[name].class_of, numbers) for split, name in record.split_names.items()}
+    splits = {}
+    for split, content in ((Split.TRAIN, train), (Split.TEST, test)):
+        ordered = sorted((numbers[name], path.split("/"), path) for path, name in content.class_of.items())
+        labels = np.array([number for number, *_ in ordered], np.int64)
+        splits[split] = ([path for *_, path in ordered], labels)
     return LabelledImages(classes, splits, list(filter(None, notes)))
 
 
@@ -87,9 +91,11 @@ def _read_split(
         index = ImageIndex(labelled or every_path)
         paths, missing = find_names_in_list(folder / name, folder, record.path_column, index)
     elif "*" in name and not (folder / name).is_dir():  # a split inside each class folder
-        paths = [path for path in _list_paths(record, folder) if _is_in_pattern(path, name)]
+        patterns = name.split("/")
+        deep = [path for path in _list_paths(record, folder) if path.count("/") >= len(patterns)]
+        paths = [path for path in deep if all(map(fnmatchcase, path.split("/"), patterns))]
     else:
-        prefix = "".join(f"{part}/" for part in Path(name).parts)  # also of `./train/`
+        prefix = image_folders.make_prefix(name)
         paths = _list_paths(record, folder, name)
     if known and any(path in known.labels for path in paths):
         class_of = {path: known.labels[path] for path in paths if path in known.labels}
@@ -98,8 +104,16 @@ def _read_split(
     class_of = {path: found for path in paths if (found := find_class_folder(below_split[path], record.class_depth))}
     if not class_of:
         raise _make_no_class_error(record, folder / name, list(below_split.values()))
-    if record.class_depth == 1 and (folder / name).is_dir() and name == record.train_split:
-        _refuse_empty_class_folder(record, folder / name, set(class_of.values()))
+    parent, classes = folder / name, {*class_of.values()}
+    if record.class_depth == 1 and parent.is_dir() and name == record.train_split:
+        folders = [other for other in image_folders.list_class_names(parent) if not is_left_out(other, record.left_out)]
+        if empty := next((other for other in folders if other not in classes), ""):
+            held = image_folders.describe_endings(image_folders.list_all_files_below(parent / empty))
+            seen = f"{parent / empty} has no image{f', but {held}' if held else ''}"
+            expected = f"expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}"
+            nested = [other for other in sorted(classes) if image_folders.list_class_names(parent / other)]
+            remedy = f"name {parent / nested[0]} if its folders are the classes" if len(nested) == 1 else "move it away"
+            raise DataError(f'{seen}; {expected}; if it is no class, {remedy}, or write leave_out = ["{empty}"]')
     return _SplitContent(class_of, False, [path for path in paths if path not in class_of], missing)
 
 
@@ -117,11 +131,6 @@ def select_matching(patterns: Iterable[str], paths: Iterable[str]) -> tuple[str,
     """Return the patterns that the name of a file or of one of its folders has."""
     parts = "/".join({part for path in paths for part in path.split("/")})
     return tuple(pattern for pattern in patterns if is_left_out(parts, (pattern,)))
-
-
-def _is_in_pattern(path: str, pattern: str) -> bool:
-    parts, patterns = path.split("/")[:-1], pattern.split("/")
-    return len(parts) >= len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 def find_class_folder(path: str, depth: int) -> str:
@@ -144,17 +153,6 @@ def _make_no_class_error(record: DatasetRecord, parent: Path, paths: Sequence[st
     source = f"none with a label in {list_some(record.label_files)}, and " if record.label_files else ""
     seen += f", {source}none {format_count(depth, 'folder')} or more below it, as class_depth says"
     return DataError(f"{seen}; the deepest image lies {format_count(deepest, 'folder')} below it")
-
-
-def _refuse_empty_class_folder(record: DatasetRecord, parent: Path, names: set[str]) -> None:
-    for name in image_folders.list_class_names(parent):
-        if name not in names and not is_left_out(name, record.left_out):
-            held = image_folders.describe_endings(image_folders.list_all_files_below(parent / name))
-            seen = f"{parent / name} has no image{f', but {held}' if held else ''}"
-            expected = f"expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}"
-            nested = [other for other in sorted(names) if image_folders.list_class_names(parent / other)]
-            remedy = f"name {parent / nested[0]} if its folders are the classes" if len(nested) == 1 else "move it away"
-            raise DataError(f'{seen}; {expected}; if it is no class, {remedy}, or write leave_out = ["{name}"]')
 
 
 def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None, paths: Iterable[str]) -> str:
@@ -207,8 +205,3 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
     if record.label_files and all(name.isdecimal() and name == str(int(name)) for name in names):
         return sorted(names, key=int)
     return sorted(names)
-
-
-def _sort_by_class(class_of: Mapping[str, str], numbers: Mapping[str, int]) -> tuple[list[str], NDArray[np.int64]]:
-    paths = sorted(class_of, key=lambda path: (numbers[class_of[path]], path.split("/")))
-    return paths, np.array([numbers[class_of[path]] for path in paths], np.int64)

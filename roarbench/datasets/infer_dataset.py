@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
@@ -112,11 +113,19 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
 
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    table = tabular.read_table(path)
+    table, images = tabular.read_table(path), list[str]()
     if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table):
         listed = list_quoted(table.column_names)
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
-    _refuse_images_in_table(table, path)
+    for name in (field.name for field in table.schema if is_image_type(field.type)):
+        content = next(iter(table[name].drop_null()), pa.scalar(b"")).as_py()
+        content = content.get("bytes") if isinstance(content, dict) else content
+        with suppress(Exception), Image.open(BytesIO(content or b"")):  # Pillow raises many exception types
+            images.append(name)
+    if images:
+        seen = f"{path.name} holds image files in its column '{images[0]}'"
+        raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
+    table_columns.refuse_pixels_in_cells(table, path)
     tabular.refuse_points_of_thousands(table, path)
     label = table_columns.find_label_column(table, path)
     table = tabular.keep_classes_as_text(table, label, path)
@@ -157,24 +166,6 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for line in doubtful_features.describe_doubtful_features(values, labels, columns.features, train_rows):
         warn(f"warning: {path.name}: {line}")
     return add_counts_of_table(record, values, labels)
-
-
-def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
-    """Raise DataError if a table holds images, as files or as lists of pixels."""
-    stored = [field.name for field in table.schema if is_image_type(field.type)]
-    if images := [name for name in stored if _holds_image(table, name)]:
-        seen = f"{path.name} holds image files in its column '{images[0]}'"
-        raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
-    table_columns.refuse_pixels_in_cells(table, path)
-
-
-def _holds_image(table: pa.Table, name: str) -> bool:
-    content = next(iter(table[name].drop_null()), None)
-    stored = content.as_py() if content is not None else None
-    stored = stored.get("bytes") if isinstance(stored, dict) else stored
-    with suppress(Exception), Image.open(BytesIO(stored or b"")):  # Pillow raises many exception types
-        return True
-    return False
 
 
 def _are_names_values(table: pa.Table) -> bool:
@@ -245,6 +236,7 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
     """Return the record with size, channels and depth of its images; raise DataError if too many are damaged."""
     step = -(-sum(images.record.image_counts.values()) // _MAX_DECODED)
     shown, names, damages, max_bits, count = list[bytes](), list[str](), Counter[str](), 0, 0
+    read_result = attrgetter("damage", "bits")  # the values of an image need much memory
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         for split, raw in images.splits.items():
             places = np.arange(len(raw.rows))[::step][: _MAX_INSPECTED if images.has_large_files else None]
@@ -252,7 +244,7 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
             for start in range(0, len(places), _PER_PART):
                 part = [*islice(contents, _PER_PART)]
                 shown += part[:: -(-len(places) // _MAX_INSPECTED)]
-                found = [*pool.map(_find_damage_and_bits, part)]
+                found = [*pool.map(lambda content: read_result(inspect_image(content)), part)]
                 names += [images.name_image(split, places[start + i]) for i, (kind, _) in enumerate(found) if kind]
                 damages.update(kind for kind, _ in found)
                 max_bits = max(max_bits, *(bits for _, bits in found))
@@ -260,11 +252,6 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
     refuse_many_damaged_images(names, count, images.record.name, damages)
     record = _add_image_shape(images.record, shown, warn)
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
-
-
-def _find_damage_and_bits(content: bytes) -> tuple[str, int]:
-    image = inspect_image(content)  # its values need much memory
-    return image.damage, image.bits
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:

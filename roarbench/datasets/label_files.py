@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
-from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix
+from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix, make_prefix
 from roarbench.datasets.label_tables import (
     LABEL_NAMES,
     PATH_NAMES,
@@ -66,15 +66,15 @@ class ImageIndex:
             self._by_path[whole].append(path)
             self._by_stem[whole.rpartition("/")[2]].append(path)
 
-    def find(self, name: str, folder: str = "", file: str = "") -> list[str]:
+    def find(self, name: str, near: str = "", file: str = "") -> list[str]:
         """Return the images that a name may mean: none, one, or several if the name is ambiguous.
 
-        `folder` is the folder of the label file, in which images are looked for first. An ambiguous name in a `file`
-        such as `train_labels.csv` means an image in a folder such as `train`.
+        `near` begins the paths in the folder of the label file, in which images are looked for first. An ambiguous name
+        in a `file` such as `train_labels.csv` means an image in a folder such as `train`.
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
         stem = self._find_stem(name)
-        found = self._by_path.get(f"{folder}/{stem}", []) if folder else []
+        found = self._by_path.get(f"{near}{stem}", []) if near else []
         if not found and "/" in stem:  # a whole path needs no search among the many images of the same stem
             found = self._by_path.get(stem, [])
         if not found:
@@ -84,7 +84,7 @@ class ImageIndex:
         if has_image_suffix(Path(name)):
             found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
         if len(found) > 1:
-            found = [path for path in found if path.startswith(f"{folder}/")] or found
+            found = [path for path in found if path.startswith(near)] or found
             found = [path for path in found if _remove_suffix(path) == stem] or found
             named = [split for split in _SPLITS if split.search(file)]
             if len(named) == 1:  # `trainval.csv` has two splits
@@ -110,9 +110,9 @@ class ImageIndex:
         """Return whether a name is that of an image, and no number of up to four digits."""
         return self.has(name) and not (name.isdecimal() and len(name) < _LONG_NUMBER)
 
-    def find_one(self, name: str, source: Path, folder: str) -> str:
+    def find_one(self, name: str, source: Path, near: str) -> str:
         """Return the image that a name means, or an empty string; raise DataError if it may mean several images."""
-        found = self.find(name, folder, source.stem)
+        found = self.find(name, near, source.stem)
         if len(found) > 1:
             seen = f"{source.name} names '{name}', which may be {list_some(sorted(found))}"
             remedy = 'write the folder into path_column, such as path_column = "FOLDER/{COLUMN}"'
@@ -166,7 +166,9 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
         seen = f"{describe_columns(tables[0])}, but none names an image in {folder}"
         raise DataError(f'{seen}; write path_column = "COLUMN"')
     for table, found in sorted(zip(tables, columns, strict=True), key=lambda pair: not pair[1].path):
-        near = _get_folder_below(table.path.parent, folder)
+        near = make_prefix(str(table.path.parent.relative_to(folder)))
+        # `n01440764 108 13 479 370 n01440764 …` of Kaggle
+        is_prediction = simplify_column_name(found.label) == "predictionstring"
         for row in table.rows:
             values = dict(zip(table.columns, row, strict=True))
             if found.path:
@@ -179,8 +181,15 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
             if not path:
                 missing[name] = None
                 continue
-            _set_once(labels, path, _read_label(values, found), table, "labels")
-            _set_once(splits, path, values.get(found.split, ""), table, "splits")
+            label = values.get(found.label, "")
+            if not found.label:
+                label = "|".join(name for name in found.one_hot if values[name] in ("1", "1.0"))
+            elif is_prediction:
+                label = "|".join(dict.fromkeys(w for w in label.split() if not w.replace(".", "").isdecimal()))
+            for noun, known_of, value in (("labels", labels, label), ("splits", splits, values.get(found.split, ""))):
+                if value and known_of.setdefault(path, value) != value:
+                    seen = f"{table.path.name} gives {path} the {noun} '{known_of[path]}' and '{value}'"
+                    raise DataError(f"{seen}; an image may have one; correct the file, or name another column")
     if wanted.split and not splits:
         raise DataError(f"{describe_columns(tables[0])}, expected the split_column '{wanted.split}'")
     if not labels and not splits:
@@ -197,7 +206,7 @@ def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageI
     column = find_path_column(table, path_column, index)
     if not column:
         raise DataError(f"{describe_columns(table)}, but none names an image in {folder}; expected a list of images")
-    near = _get_folder_below(file.parent, folder)
+    near = make_prefix(str(file.parent.relative_to(folder)))
     paths: dict[str, None] = {}
     missing = []
     for row in table.rows:
@@ -207,11 +216,6 @@ def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageI
         else:
             missing.append(name)
     return list(paths), missing
-
-
-def _get_folder_below(parent: Path, folder: Path) -> str:
-    below = parent.relative_to(folder).as_posix()
-    return "" if below == "." else below
 
 
 def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) -> LabelColumns:
@@ -302,21 +306,6 @@ def _fill_in_columns(pattern: str, values: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda field: values[field[1]], pattern)
 
 
-def _read_label(values: Mapping[str, str], columns: LabelColumns) -> str:
-    if not columns.label:
-        return "|".join(name for name in columns.one_hot if values[name] in ("1", "1.0"))
-    label = values[columns.label]
-    if simplify_column_name(columns.label) == "predictionstring":  # `n01440764 108 13 479 370 n01440764 …` of Kaggle
-        return "|".join(dict.fromkeys(word for word in label.split() if not word.replace(".", "").isdecimal()))
-    return label
-
-
-def _set_once(values: dict[str, str], path: str, value: str, table: LabelTable, noun: str) -> None:
-    if value and values.setdefault(path, value) != value:
-        seen = f"{table.path.name} gives {path} the {noun} '{values[path]}' and '{value}'"
-        raise DataError(f"{seen}; an image may have one; correct the file, or name another column")
-
-
 def _separate_several_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Separate images with one label from images with several, such as `scab rust` beside `scab` and `rust`."""
     counts = Counter(labels.values())
@@ -324,13 +313,9 @@ def _separate_several_labels(labels: Mapping[str, str]) -> tuple[dict[str, str],
     plain = {label: re.sub(r"[\[\]()'\"]", "", label) for label in counts}  # a list may be written as ['cat', 'dog']
     names = {*plain.values()}
     for separator in ",;&+/ ":
-        composed = {label for label in counts if _is_composed(plain[label], separator, names)}
+        parts = {label: [*map(str.strip, plain[label].split(separator))] for label in counts}
+        composed = {label for label in counts if len(parts[label]) > 1 and names.issuperset(parts[label])}
         # one such label may be a class of its own: `hot dog` beside `hot` and `dog`
         several |= composed if len(composed) > 1 else {label for label in composed if label.startswith("[")}
     single = {path: label for path, label in labels.items() if label not in several}
     return single, {path: label for path, label in labels.items() if label in several}
-
-
-def _is_composed(label: str, separator: str, names: Collection[str]) -> bool:
-    parts = [part.strip() for part in label.split(separator)]
-    return len(parts) > 1 and all(part in names for part in parts)

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +51,11 @@ class LabelTable(NamedTuple):
             del by_name["y"]
         return next((by_name[name] for name in usual if name in by_name), "") if self.named else ""
 
+    def get_cells(self, column: str) -> list[str]:
+        """Return the value of a column in each row."""
+        place = self.columns.index(column)
+        return [row[place] for row in self.rows]
+
 
 def simplify_column_name(name: str) -> str:
     """Return the name without capitals, spaces, hyphens and underscores, as the usual names are written."""
@@ -70,32 +76,21 @@ def read_label_table(path: Path, names_image: Callable[[str], bool], known_colum
     with convert_read_errors(path, "expected a label file", DataError):
         text = path.read_bytes().decode("utf-8-sig")
     if path.suffix.lower() in JSON_SUFFIXES:
-        records = []
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    record = None
-                if not isinstance(record, dict):
-                    raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
-                records.append(record)
-        columns = list(dict.fromkeys(name for record in records for name in record))
-        # an object, such as the boxes of `{"objects": {"bbox": …}}`, is no label
-        columns = [name for name in columns if not any(_holds_object(record.get(name)) for record in records)]
-        rows = [[_format_json_value(record.get(name)) for name in columns] for record in records]
-        return _make_table(path, columns, rows, named=True)
-    rows = _split_rows(text, path, names_image)
-    if not rows:
-        raise DataError(f"{path} is empty; expected a row for each image")
-    if _is_row_of_names(rows, names_image, {simplify_column_name(name) for name in known_columns}):
-        # commas in names, as in the unquoted "Size[Width,Height]" of a published file, leave no empty last column
-        header = rows[0][:-1] if not rows[0][-1] else rows[0]
-        return _make_table(path, header, rows[1:], named=True)
-    return _make_table(path, [str(number) for number in range(1, max(map(len, rows)) + 1)], rows, named=False)
-
-
-def _make_table(path: Path, columns: list[str], rows: list[list[str]], named: bool) -> LabelTable:
+        columns, rows = _read_json_lines(text, path)
+        named = True
+    else:
+        rows = _split_rows(text, path, names_image)
+        if not rows:
+            raise DataError(f"{path} is empty; expected a row for each image")
+        usual = {*PATH_NAMES, *LABEL_NAMES, *SPLIT_NAMES, *map(simplify_column_name, known_columns)}
+        is_usual = any(simplify_column_name(cell) in usual for cell in rows[0])
+        is_image = [any(names_image(cell) or has_image_suffix(Path(cell)) for cell in row) for row in rows[:2]]
+        named = len(rows) > 1 and not is_image[0] and (is_usual or is_image[1] and len(rows[0]) > 1)
+        columns = [str(number) for number in range(1, max(map(len, rows)) + 1)]
+        if named:
+            columns, *rows = rows
+            # commas in names, as in the unquoted "Size[Width,Height]" of a published file, leave no empty last column
+            columns = columns if columns[-1] else columns[:-1]
     width = len(columns)
     for number, row in enumerate(rows):
         if len(row) > width and any(row[width:]):
@@ -103,6 +98,22 @@ def _make_table(path: Path, columns: list[str], rows: list[list[str]], named: bo
             raise DataError(f"{seen}; put values that contain the separator into quotation marks")
     filled = [tuple((row + [""] * (width - len(row)))[:width]) for row in rows]
     return LabelTable(path, tuple(columns), filled, named)
+
+
+def _read_json_lines(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
+    """Return the names and the rows of a table of JSON objects, one in each line."""
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        record = None
+        with suppress(ValueError):
+            record = json.loads(line) if line.strip() else {}
+        if not isinstance(record, dict):
+            raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
+        records += [record] if line.strip() else []
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    # an object, such as the boxes of `{"objects": {"bbox": …}}`, is no label
+    columns = [name for name in columns if not any(_holds_object(record.get(name)) for record in records)]
+    return columns, [[_format_json_value(record.get(name)) for name in columns] for record in records]
 
 
 def _holds_object(value: Any) -> bool:
@@ -178,16 +189,6 @@ def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str, i
         if is_joined:
             seen = f"{name}: a quotation mark in line {first} is not closed and joins it with what follows"
             raise DataError(f'{seen}; remove the mark, or double it ("") inside a quoted value')
-
-
-def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], known: set[str]) -> bool:
-    first = rows[0]
-    if len(rows) == 1 or any(names_image(cell) or has_image_suffix(Path(cell)) for cell in first):
-        return False
-    usual = {*PATH_NAMES, *LABEL_NAMES, *SPLIT_NAMES, *known}
-    if any(simplify_column_name(cell) in usual for cell in first):
-        return True
-    return any(names_image(cell) or has_image_suffix(Path(cell)) for cell in rows[1]) and len(first) > 1
 
 
 def describe_columns(table: LabelTable) -> str:

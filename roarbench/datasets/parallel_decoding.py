@@ -114,8 +114,24 @@ def decode_splits(
     if size - written > free:
         needed = f"{record.name} takes {format_bytes(size)}, but only {format_bytes(free)} are free"
         raise StoreError(f"no space left in {folder.parent}; {needed}; free disk space or use another --store")
-    tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
-    parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
+    empty = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
+    tallies, parts = dict.fromkeys(splits, empty), list[RowGroupPart]()
+    for split, raw in splits.items():
+        # the file is not memory-mapped, because writing to a map on a full disk would kill the process
+        with convert_write_errors(files[split]), files[split].open("r+b" if files[split].exists() else "w+b") as opened:
+            opened.truncate(len(raw.labels) * record.channels * record.size**2)
+            if raw.pixels is not None:
+                opened.write(raw.pixels.tobytes())
+                opened.flush()
+                os.fsync(opened.fileno())
+                tallies[split] = DecodingTally(len(raw.labels), count_pixel_values(raw.pixels))
+        first = 0
+        for group in raw.groups:
+            low, high = np.searchsorted(raw.rows, [first, first + group.rows])
+            if low < high:
+                rows = raw.rows[low:high] - first
+                parts.append(RowGroupPart(record, split, group, rows, int(low), files[split]))
+            first += group.rows
     remaining = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in remaining)
     if remaining:
@@ -129,15 +145,16 @@ def decode_splits(
             report_progress(DecodingProgress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
-    _refuse_lost_contrast(record, splits, sum(tallies.values(), _make_empty_tally(record)))
+    _refuse_lost_contrast(record, splits, sum(tallies.values(), empty))
     check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)
     for split, raw in splits.items():
-        _refuse_damaged_split(record, split, raw, tallies[split])
+        paths = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
+        damaged = [raw.rows[number] for number in sorted(tallies[split].damaged)]
+        names = [paths[row] if paths else f"image {row}" for row in damaged]
+        advice = () if paths else ("download their files again",)
+        source, repairs = f"{record.name} ({split})", tallies[split].repairs
+        refuse_many_damaged_images(names, tallies[split].images, source, repairs, *advice)
     return tallies
-
-
-def _make_empty_tally(record: DatasetRecord) -> DecodingTally:
-    return DecodingTally(0, np.zeros((record.channels, 256), np.int64))
 
 
 def _refuse_lost_contrast(record: DatasetRecord, splits: dict[Split, RawSplit], tally: DecodingTally) -> None:
@@ -164,33 +181,10 @@ def _refuse_lost_contrast(record: DatasetRecord, splits: dict[Split, RawSplit], 
     raise DataError(f"{seen}; write depth = {scaled.depth} under [data]{other}")
 
 
-def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> DecodingTally:
-    """Create the file of pixels at its full length; if the source has pixels, write them and return their tally."""
-    with convert_write_errors(file), file.open("ab") as opened:
-        opened.truncate(len(raw.labels) * record.channels * record.size**2)
-    if raw.pixels is None:
-        return _make_empty_tally(record)
-    # the file is not memory-mapped, because writing to a map on a full disk would kill the process
-    with convert_write_errors(file), file.open("r+b") as opened:
-        opened.write(raw.pixels.tobytes())
-        opened.flush()
-        os.fsync(opened.fileno())
-    return DecodingTally(len(raw.labels), count_pixel_values(raw.pixels))
-
-
 def count_pixel_values(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count the values of each channel of pixels (n, c, h, w), int64 (c, 256)."""
     channels = pixels.shape[1]
     return np.stack([np.bincount(pixels[:, channel].ravel(), minlength=256) for channel in range(channels)])
-
-
-def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: Path) -> Iterator[RowGroupPart]:
-    first = 0
-    for group in raw.groups:
-        low, high = np.searchsorted(raw.rows, [first, first + group.rows])
-        if low < high:
-            yield RowGroupPart(record, split, group, raw.rows[low:high] - first, int(low), file)
-        first += group.rows
 
 
 def _repair_and_read_journal(path: Path) -> dict[str, DecodingTally]:
@@ -234,7 +228,7 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
 def decode_part(part: RowGroupPart) -> DecodingTally:
     """Decode a part, and write its pixels to disk; raise DataError if reading fails, and StoreError if writing does."""
     record = part.record
-    tally = _make_empty_tally(record)
+    tally = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
@@ -258,11 +252,3 @@ def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
         source = part.group.folder if isinstance(part.group, FileGroup) else part.group.file
         raise make_read_error(error, str(source), part.record) from error
-
-
-def _refuse_damaged_split(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
-    files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
-    rows = [raw.rows[number] for number in sorted(tally.damaged)]
-    names = [files[row] if files else f"image {row}" for row in rows]
-    advice = () if files else ("download their files again",)
-    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

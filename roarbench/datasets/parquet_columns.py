@@ -6,10 +6,10 @@ Each file has names of its own: `class_encode_column` on each split gives class 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_co
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
+_NO_NUMBERS = np.empty(0, np.int64)
 _LARGEST = 2**53  # larger floats are not exact, and larger unsigned numbers do not fit into int64
 
 
@@ -46,7 +47,10 @@ def find_image_and_label_columns(file: Path) -> tuple[str, str]:
     classes = {name for name, kind in kinds.items() if parquet_files.has_class_type(kind)}
     labels = [name for name in schema.names if name in classes or name in table_columns.LABEL_COLUMN_NAMES]
     if not images:
-        arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
+        # lists of lists, also as the extension types Array2D … of `datasets`
+        stored = {n: kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for n, kind in kinds.items()}
+        lists = {name: kind.value_type for name, kind in stored.items() if table_columns.is_list_type(kind)}
+        arrays = [name for name, inner in lists.items() if table_columns.is_list_type(inner)]
         named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
         texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
         numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
@@ -84,12 +88,6 @@ def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequen
         seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
         raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
     return usual_columns[0] if usual_columns else names[0]
-
-
-def _is_array_type(kind: pa.DataType) -> bool:
-    """Return whether a column type holds lists of lists, also as the extension types Array2D … of `datasets`."""
-    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    return table_columns.is_list_type(inner) and table_columns.is_list_type(inner.value_type)
 
 
 def read_image_names(group: parquet_files.RowGroup, image: str, label: str) -> list[str]:
@@ -169,12 +167,13 @@ class FileLabels(NamedTuple):
     """The labels of one parquet file."""
 
     file: Path
-    values: NDArray[Any]  # str or int64 (n,)
+    numbers: NDArray[np.int64]  # class numbers, (n,); of strings, their positions in `names`
     names: tuple[str, ...]  # name of each class number, from the file's metadata; empty if it has none
+    is_text: bool = False  # whether the file has strings
 
 
 def read_file_labels(file: Path, name: str) -> FileLabels:
-    """Read the label column of a file: strings as str; whole numbers of any type and booleans as int64.
+    """Read the label column of a file: strings, whole numbers of any type, or booleans.
 
     Raises DataError if the column has another type, a row has no label, or a number has no name beside others' names.
     """
@@ -188,7 +187,8 @@ def read_file_labels(file: Path, name: str) -> FileLabels:
     if empty:
         raise DataError(f"{subject} is empty in {empty} of {len(column)} rows; expected a class for each")
     if is_text:
-        return FileLabels(file, np.asarray(column.to_numpy().astype(str)), ())
+        texts, places = np.unique(column.to_numpy().astype(str), return_inverse=True)
+        return FileLabels(file, places.reshape(-1).astype(np.int64), tuple(texts.tolist()), is_text=True)
     if pa.types.is_decimal(column.type):
         column = pc.cast(column, pa.float64())
     values = np.asarray(column.to_numpy())
@@ -227,54 +227,47 @@ def unify_labels(
     Raises DataError if numbers without names stand beside names or strings, a test image has a class without training
     images, or numbers that may not be changed have differing names.
     """
-    parts = [part for split in Split for part in by_split[split] if len(part.values)]
+    parts = [part for split in Split for part in by_split[split] if len(part.numbers)]
     _refuse_numbers_beside_names(parts, source, column)
-    classes = next((part.names for part in parts if part.names), ())
+    classes = next((part.names for part in parts if part.names and not part.is_text), ())
+    if outputs and all(map(str.isdecimal, classes)):
+        # `class_encode_column` of `datasets` sorts numbers as text: 10 becomes class 1, and 2 becomes class 2
+        for number, name in enumerate(classes):
+            if int(name) != number:
+                seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
+                raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")
+    if all(not part.is_text and part.names == classes for part in parts):
+        numbers = {split: [part.numbers for part in by_split[split]] for split in Split}
+        return {split: np.concatenate([_NO_NUMBERS, *numbers[split]]) for split in Split}, classes
     if outputs:
-        _refuse_names_of_other_numbers(classes, source)
-    if all(part.values.dtype.kind == "i" and part.names == classes for part in parts):
-        return {split: _join(part.values for part in by_split[split]) for split in Split}, classes
-    if outputs:
-        if any(part.values.dtype.kind == "U" for part in parts):
+        if any(part.is_text for part in parts):
             remedy = f"expected the numbers of the network's outputs, 0 to {outputs - 1}"
             raise DataError(f"{source} has labels that are not whole numbers, but classes is {outputs}; {remedy}")
         first, other = parts[0], next(part for part in parts if part.names != parts[0].names)
         names, others = list_some(first.names), list_some(other.names)
         seen = f"class numbers have other names in {first.file.name} ({names}) than in {other.file.name} ({others})"
         raise DataError(f"{source}: {seen}; write all files in the order of the outputs")
-    used = {split: {name for part in by_split[split] for name in _list_used_names(part)} for split in Split}
+    # withheld labels, -1, have no name
+    used = {s: {p.names[n] for p in by_split[s] for n in np.unique(p.numbers) if n >= 0} for s in Split}
     if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
         trained = list_quoted(sorted(used[Split.TRAIN]))
         seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
         raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")
     classes = (*classes, *sorted(used[Split.TRAIN] - {*classes}))
-    numbers = {name: number for number, name in enumerate(classes)}
-    return {split: _join(_renumber(part, numbers) for part in by_split[split]) for split in Split}, classes
-
-
-def _join(parts: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    return np.concatenate([np.empty(0, np.int64), *(part for part in parts if len(part))])
-
-
-def _list_used_names(part: FileLabels) -> set[str]:
-    """Return the names of the classes that have an image in a file; withheld labels, -1, have no name."""
-    if part.values.dtype.kind == "U":
-        return set(part.values.tolist())
-    return {part.names[number] for number in np.unique(part.values) if number >= 0}
-
-
-def _renumber(part: FileLabels, numbers: Mapping[str, int]) -> NDArray[np.int64]:
-    if part.values.dtype.kind == "U":
-        texts, places = np.unique(part.values, return_inverse=True)
-        return np.array([numbers[text] for text in texts.tolist()], np.int64)[places]
-    new = np.array([numbers.get(name, -1) for name in part.names], np.int64)
-    return np.where(part.values < 0, part.values, new[part.values])
+    number_of, labels = {name: number for number, name in enumerate(classes)}, {}
+    for split in Split:
+        renumbered = [_NO_NUMBERS]
+        for part in by_split[split]:
+            new = np.array([number_of.get(name, -1) for name in part.names], np.int64)
+            renumbered.append(np.where(part.numbers < 0, part.numbers, new[part.numbers]))
+        labels[split] = np.concatenate(renumbered)
+    return labels, classes
 
 
 def _refuse_numbers_beside_names(parts: Sequence[FileLabels], source: str, column: str) -> None:
-    bare = [part for part in parts if part.values.dtype.kind == "i" and not part.names]
-    named = [part for part in parts if part.names]
-    texts = [part for part in parts if part.values.dtype.kind == "U"]
+    bare = [part for part in parts if not part.is_text and not part.names]
+    named = [part for part in parts if not part.is_text and part.names]
+    texts = [part for part in parts if part.is_text]
     if bare and texts:
         seen = f"'{column}' has strings in {texts[0].file.name} and numbers in {bare[0].file.name}"
         raise DataError(f"{source}: the label column {seen}; use the same type in all files")
@@ -283,15 +276,3 @@ def _refuse_numbers_beside_names(parts: Sequence[FileLabels], source: str, colum
         # cast_column keeps the numbers and changes the names, also of numbers that already have names
         remedy = "write all files with names, as strings or as a ClassLabel (datasets: align_labels_with_mapping)"
         raise DataError(f"{source}: the label column '{column}' of {named[0].file.name} {seen}; {remedy}")
-
-
-def _refuse_names_of_other_numbers(names: Sequence[str], source: str) -> None:
-    """Raise DataError if classes are named by other numbers than their own, as by `class_encode_column` of `datasets`.
-
-    That function sorts numbers as text: 10 becomes class 1, and 2 becomes class 2.
-    """
-    if all(name.isdecimal() for name in names):
-        for number, name in enumerate(names):
-            if int(name) != number:
-                seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
-                raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")

@@ -16,9 +16,8 @@ from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes, hash_bytes
-from roarbench.datasets.undecoded_splits import Groups, UserImages
+from roarbench.datasets.undecoded_splits import Groups, UserImages, read_stored_images
 
 MAX_COMPARED = 100_000  # files of equal size that are read; of more, those of randomly chosen sizes
 _FILES_PER_CALL = 64  # files that a thread reads at a time
@@ -70,7 +69,13 @@ def compute_digests(images: UserImages) -> dict[Split, Digests]:
     (train, test), record = (images.splits[split] for split in Split), images.record
     are_drawn_alike = record.train_split == record.test_split  # both splits are chosen from the same stored images
     groups: Groups = train.groups if are_drawn_alike else (*train.groups, *test.groups)
-    digests = _hash_files(groups) if record.own == FOLDERS else _hash_rows(groups, record.image_column)
+    if record.own == FOLDERS:
+        digests = _hash_files(groups)
+    else:
+        contents = read_stored_images(groups, record.image_column, np.arange(sum(group.rows for group in groups)))
+        # a missing image has a number of its own
+        hashed = (hash_bytes(content) if content else number for number, content in enumerate(contents))
+        digests = np.fromiter(hashed, np.uint64)
     first = 0 if are_drawn_alike else sum(group.rows for group in train.groups)
     return {Split.TRAIN: digests[train.rows], Split.TEST: digests[test.rows + first]}
 
@@ -118,17 +123,6 @@ def _hash_file(path: Path, whole: bool) -> int:
         if not whole:
             file.seek(max(0, path.stat().st_size - _TAIL))
         return hash_bytes(file.read())
-
-
-def _hash_rows(groups: Groups, column: str) -> Digests:
-    digests: list[int] = []
-    for group in groups:
-        assert not isinstance(group, FileGroup)
-        for contents in read_parquet_images(group, column, np.arange(group.rows)):
-            numbers = range(len(digests), len(digests) + len(contents))
-            # a missing image has a number of its own
-            digests += [hash_bytes(content) if content else n for n, content in zip(numbers, contents, strict=True)]
-    return np.array(digests, np.uint64)
 
 
 _MAX_SKETCHED = {Split.TRAIN: 20_000, Split.TEST: 2_000}  # images of each split; of more, evenly spaced ones

@@ -24,7 +24,6 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow's line on t
 
 UNSUPPORTED = "unsupported: "  # the start of a kind of damage that names a format
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")  # Pillow's names
-NARROW = f"{UNSUPPORTED}TIFF of 16 bits per channel in planes"
 # TIFF 6.0: tags and their values
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANES, _EXTRA, _KIND = 258, 259, 262, 277, 284, 338, 339
 MIN_IS_WHITE, _RGB, _CMYK, _YCBCR, _LAB = 0, 2, 5, 6, 8
@@ -97,18 +96,19 @@ def _refuse_tiff(tags: Mapping[int, Any]) -> None:
     photometric = tags.get(_PHOTOMETRIC, MIN_IS_WHITE)
     samples, extra = tags.get(_SAMPLES, 1), tuple(tags.get(_EXTRA, ()))
     bits, kind = max(tags.get(_BITS, (1,))), read_kind(tags)
-    if photometric == _LAB:
-        raise UnusableValues(f"{UNSUPPORTED}TIFF of CIE Lab colours")
-    if _has_too_many_bands(tags):
-        raise UnusableValues(f"{UNSUPPORTED}TIFF with {samples} bands")
-    if photometric == _YCBCR and tags.get(_COMPRESSION) not in _JPEG_COMPRESSIONS:
-        raise UnusableValues(f"{UNSUPPORTED}TIFF of YCbCr colours without JPEG compression")
-    if bits > 8 and tags.get(_PLANES) == 2 and samples > 1:
-        raise UnusableValues(NARROW)
-    if extra == (_PREMULTIPLIED,) and (bits > 8 or samples < 3):
-        raise UnusableValues(f"{UNSUPPORTED}TIFF of {samples} bands of {bits} bits, multiplied by transparency")
-    if photometric == MIN_IS_WHITE and (kind != UNSIGNED or bits not in (1, 2, 4, 8, 16)):
-        raise UnusableValues(f"{UNSUPPORTED}TIFF of {bits} {_KINDS.get(kind, '')} whose smallest value is white")
+    is_raw_ycbcr = photometric == _YCBCR and tags.get(_COMPRESSION) not in _JPEG_COMPRESSIONS
+    is_odd_white = photometric == MIN_IS_WHITE and (kind != UNSIGNED or bits not in (1, 2, 4, 8, 16))
+    for is_wrong, seen in (
+        (photometric == _LAB, "TIFF of CIE Lab colours"),
+        (_has_too_many_bands(tags), f"TIFF with {samples} bands"),
+        (is_raw_ycbcr, "TIFF of YCbCr colours without JPEG compression"),
+        (bits > 8 and tags.get(_PLANES) == 2 and samples > 1, "TIFF of 16 bits per channel in planes"),
+        (extra == (_PREMULTIPLIED,) and (bits > 8 or samples < 3),
+            f"TIFF of {samples} bands of {bits} bits, multiplied by transparency"),
+        (is_odd_white, f"TIFF of {bits} {_KINDS.get(kind, '')} whose smallest value is white"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise UnusableValues(f"{UNSUPPORTED}{seen}")
 
 
 def _has_too_many_bands(tags: Mapping[int, Any]) -> bool:
@@ -302,13 +302,6 @@ def reduce_to_eight_bits(values: Values, depth: int, window: tuple[float, ...] =
     highest = np.iinfo(values.dtype).max
     clipped = values if values.dtype.kind == "u" and 2**depth > highest else values.clip(0, min(2**depth - 1, highest))
     return (clipped >> (depth - 8)).astype(np.uint8)
-
-
-def make_image(pixels: NDArray[np.uint8]) -> Image.Image:
-    """Make an image of pixels (h, w) or (h, w, channels), in grey, RGB or CMYK."""
-    if pixels.shape[2:] == (4,):
-        return Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes())
-    return Image.fromarray(pixels)
 
 
 def _scale_window(values: Values, window: tuple[float, ...]) -> NDArray[np.uint8]:

@@ -45,7 +45,7 @@ _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
 _MOST_NUMBERS = 10  # grades and digits; more numbers that do not begin at 0 or 1, or have gaps, may be measurements
-_LONGEST_TYPE = 40  # characters; the type of a struct names all its fields
+_LONGEST_TYPE = 40  # characters
 _MIN_LIST = 16  # numbers in a cell; fewer may be a date, a version or an address
 _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 # a number with spaces or apostrophes between its digits, or with a sign of money or percent
@@ -109,29 +109,24 @@ def describe_columns_left_out(table: pa.Table, columns: SortedColumns, path: Pat
         if len(columns.features) + len(columns.constant) < 2:
             raise DataError(f"{seen}; fill them in or leave these rows out")
         yield f"warning: {seen}; these columns are left out"
-    others = [f"'{name}' ({_describe_column_type(table[name])})" for name in columns.others]
+    types = {name: table[name].type for name in columns.others}  # the type of a struct names all its fields
+    words = {name: fit_on_one_line(str(kind), _LONGEST_TYPE) for name, kind in types.items()}
+    words |= {name: "no values" for name, kind in types.items() if pa.types.is_null(kind)}
     strays = {name: _describe_stray_text(table[name]) for name in columns.texts}
     for name, stray in strays.items():
         if stray:
             yield f"warning: {path.name}: column '{name}' is left out: it holds {stray}"
     for names, reason in (
-        (_quote(columns.row_labels), "they are pandas' row labels (its index)"),
-        (_quote(columns.row_numbers), "their names are those of row numbers"),
-        (_quote(columns.constant), "all rows have one value"),
-        (_quote(columns.splits), "they name splits, but test rows are drawn at random"),
-        (others, "they hold neither numbers nor text"),
-        (_quote([name for name, stray in strays.items() if not stray]), "they hold text"),
+        (columns.row_labels, "they are pandas' row labels (its index)"),
+        (columns.row_numbers, "their names are those of row numbers"),
+        (columns.constant, "all rows have one value"),
+        (columns.splits, "they name splits, but test rows are drawn at random"),
+        (columns.others, "they hold neither numbers nor text"),
+        ([name for name, stray in strays.items() if not stray], "they hold text"),
     ):
         if names:
-            yield f"columns left out, because {reason}: {list_some(names, len(names))}"
-
-
-def _quote(names: Sequence[str]) -> list[str]:
-    return [f"'{name}'" for name in names]
-
-
-def _describe_column_type(column: pa.ChunkedArray) -> str:
-    return "no values" if pa.types.is_null(column.type) else fit_on_one_line(str(column.type), _LONGEST_TYPE)
+            listed = ", ".join(f"'{name}'{f' ({words[name]})' if name in words else ''}" for name in names)
+            yield f"columns left out, because {reason}: {listed}"
 
 
 def _describe_stray_text(column: pa.ChunkedArray) -> str:
@@ -186,12 +181,22 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     unlikely = {*tabular.list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
     unlikely |= {name for name in names if _gives_splits(name, table[name])}
     possible = [name for name in names if name not in unlikely]
-    texts = [name for name in possible if _holds_text_or_categories(table, name, path)]
+    texts = []
+    for name in possible:
+        kind = table[name].type
+        is_text = has_text_type(kind) or pa.types.is_dictionary(kind)
+        if pa.types.is_null(kind):  # all values are names such as NA, or all are empty
+            is_text = tabular.keep_classes_as_text(table, name, path)[name].null_count < table.num_rows
+        texts += [name] if is_text else []
     candidates = [*(texts if len(texts) == 1 else []), *possible[-1:]]
     found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
     if found:
         return found
-    for name in usual or [name for name in texts if len(texts) == 1 and _is_meant_as_class(table, name, path)]:
+    if not usual and len(texts) == 1:  # a column with gaps, or which repeats most of its few values, is meant
+        column = tabular.keep_classes_as_text(table, texts[0], path)[texts[0]]
+        most = min(_MAX_CLASSES, len(column) // 2)
+        usual = texts if column.null_count or pc.count_distinct(column).as_py() <= most else []
+    for name in usual:
         tabular.assign_class_numbers(tabular.keep_classes_as_text(table, name, path), name, path)  # raises the reason
         return name
     seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
@@ -204,20 +209,6 @@ def list_usual_label_columns(table: pa.Table) -> list[str]:
     names: dict[str, str] = {name: name.strip().lower() for name in table.column_names}
     known = [label for label in LABEL_COLUMN_NAMES if label != "y" or "x" not in names.values()]  # x, y are a place
     return [name for label in known for name, simple in names.items() if simple == label]
-
-
-def _is_meant_as_class(table: pa.Table, name: str, path: Path) -> bool:
-    """Return whether a column of text, which is no class column, has gaps or repeats most of its few values."""
-    column = tabular.keep_classes_as_text(table, name, path)[name]
-    count = pc.count_distinct(column).as_py()
-    return bool(column.null_count > 0 or count <= min(_MAX_CLASSES, len(column) // 2))
-
-
-def _holds_text_or_categories(table: pa.Table, name: str, path: Path) -> bool:
-    kind = table[name].type
-    if pa.types.is_null(kind):  # all values are names such as NA, or all are empty
-        return bool(tabular.keep_classes_as_text(table, name, path)[name].null_count < table.num_rows)
-    return has_text_type(kind) or bool(pa.types.is_dictionary(kind))
 
 
 def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:

@@ -69,7 +69,19 @@ def extract_features_and_labels(
         features = format_count(len(names), "feature")
         raise DataError(f"{path.name} has {features} besides '{label}'; expected two or more")
     labels = assign_class_numbers(table, label, path)
-    values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
+    values = np.empty((table.num_rows, len(names)))
+    for place, name in enumerate(names):
+        kind = table[name].type
+        if not has_number_type(kind):
+            advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
+            seen = f"column '{name}' holds {'text' if has_text_type(kind) else kind}, expected numbers"
+            raise DataError(f"{path.name}: {seen}; {advice}")
+        values[:, place] = convert_to_floats(table[name]).to_numpy()  # missing values become NaN
+        wrong = np.flatnonzero(~np.isfinite(values[:, place]))
+        if len(wrong):
+            seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
+            advice = f"(first: row {wrong[0] + 1}); fill in numbers or leave these rows out"
+            raise DataError(f"{path.name}: {seen} {advice}")
     return values, labels
 
 
@@ -228,19 +240,6 @@ def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.cast(pc.cast(column, get_value_type(column.type)), pa.float64(), safe=False)
 
 
-def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float64]:
-    if not has_number_type(column.type):
-        advice = 'convert it to numbers, or list the features without it: columns = ["…"]'
-        seen = f"column '{name}' holds {'text' if has_text_type(column.type) else column.type}, expected numbers"
-        raise DataError(f"{path.name}: {seen}; {advice}")
-    values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # missing values become NaN
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
-        seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
-        raise DataError(f"{path.name}: {seen} (first: row {wrong[0] + 1}); fill in numbers or leave these rows out")
-    return values
-
-
 def assign_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the position of each row's class among the sorted classes, int64 (n,); raise DataError for bad labels.
 
@@ -276,13 +275,9 @@ def parse_numbers(texts: Sequence[str]) -> list[float]:
     """Return the number that each text is; an empty list if a text is not a number."""
     if not all(map(_PLAIN_NUMBER.fullmatch, texts)):
         return []
-    return [_parse_number(text) for text in texts]
-
-
-def _parse_number(text: str) -> float:
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    return int(text) if text.isdigit() else float(text)  # whole numbers stay exact above 2^53
+    # whole numbers stay exact above 2^53
+    bases = (16 if text[:2] in ("0x", "0X") else 10 if text.isdigit() else 0 for text in texts)
+    return [int(text, base) if base else float(text) for text, base in zip(texts, bases, strict=True)]
 
 
 def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]) -> NDArray[np.uint8]:

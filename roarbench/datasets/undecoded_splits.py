@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
+from roarbench.common.files import convert_read_errors
 from roarbench.common.text import list_some
 from roarbench.datasets import image_folders, parquet_files, planted_images
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
@@ -25,13 +26,14 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_local_table_file,
     find_system_package_folder,
 )
-from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.image_folders import IMAGES_PER_READ, FileGroup
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.parquet_columns import read_file_labels, read_image_names, unify_labels
+from roarbench.datasets.parquet_columns import FileLabels, read_file_labels, read_image_names, unify_labels
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
-Group = parquet_files.RowGroup | image_folders.FileGroup
+_FILES_PER_GROUP = 256
+Group = parquet_files.RowGroup | FileGroup
 Groups = tuple[Group, ...]
 
 
@@ -55,10 +57,17 @@ class RawSplit:
 
 
 def read_group_images(group: Group, column: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Read the stored images `rows` of a group, some at a time; parquet files have the images in a column."""
-    if isinstance(group, image_folders.FileGroup):
-        return image_folders.read_image_files(group, rows)
-    return parquet_files.read_parquet_images(group, column, rows)
+    """Yield the stored images `rows` of a group, at most 64 at a time; parquet files have the images in a column.
+
+    Raises DataError for an unreadable image file.
+    """
+    if not isinstance(group, FileGroup):
+        yield from parquet_files.read_parquet_images(group, column, rows)
+        return
+    for start in range(0, len(rows), IMAGES_PER_READ):
+        with convert_read_errors(group.folder, kind=DataError):
+            part = [(group.folder / group.files[row]).read_bytes() for row in rows[start:][:IMAGES_PER_READ].tolist()]
+        yield part
 
 
 def read_stored_images(groups: Groups, column: str, rows: NDArray[np.int64]) -> Iterator[bytes]:
@@ -201,9 +210,12 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         images = list_images_and_class_names(record, folder)
-        listed = images.splits.items()
-        groups = {split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in listed}
-        return StoredImages(groups, tuple(images.classes), tuple(images.notes))
+        listed: dict[Split, tuple[Groups, Labels]] = {}
+        for split, (paths, numbers) in images.splits.items():
+            starts = range(0, len(paths), _FILES_PER_GROUP)
+            parts = (tuple(paths[start : start + _FILES_PER_GROUP]) for start in starts)
+            listed[split] = (tuple(FileGroup(folder, part) for part in parts), numbers)
+        return StoredImages(listed, tuple(images.classes), tuple(images.notes))
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
@@ -223,14 +235,32 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
         if record.own:
             parquet_files.refuse_missing_shards(list(by_name[name]))
     try:
-        found = {split: by_name[name] for split, name in record.split_names.items()}
-        files = {split: _take_files_until_enough_per_class(record, found[split], source) for split in Split}
-        by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
+        by_split = {s: [*_read_labels(record, by_name[name], source)] for s, name in record.split_names.items()}
+        groups = {s: parquet_files.list_row_groups([part.file for part in parts]) for s, parts in by_split.items()}
         outputs = record.classes if record.numbered else 0
         labels, names = unify_labels(by_split, source, record.label_column, outputs)
-        return StoredImages({s: (parquet_files.list_row_groups(files[s]), labels[s]) for s in Split}, names)
+        return StoredImages({split: (groups[split], labels[split]) for split in Split}, names)
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
+
+
+def _read_labels(record: DatasetRecord, files: Iterable[Path], source: str) -> Iterator[FileLabels]:
+    """Yield the labels of files, as many as the record needs of each class."""
+    labels = np.empty(0, np.int64)
+    for number, file in enumerate(files):
+        columns = parquet_files.read_schema(file).names
+        if not {record.image_column, record.label_column} <= set(columns):
+            expected = f"'{record.image_column}' and '{record.label_column}'"
+            where = f"{source}: {file.name}" if number else source
+            raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
+        yield (part := read_file_labels(file, record.label_column))
+        labels = np.concatenate([labels, part.numbers[part.numbers >= 0]])
+        if (
+            record.of_each
+            and not part.is_text
+            and np.bincount(labels, minlength=record.classes).min() >= record.of_each
+        ):
+            return
 
 
 def describe_class_order(record: DatasetRecord) -> str:
@@ -239,25 +269,6 @@ def describe_class_order(record: DatasetRecord) -> str:
         return "the labels"
     names = list_images_and_class_names(record, Path(record.folder)).classes
     return f"the sorted {'class' if record.label_files else 'folder'} names ({list_some(names)})"
-
-
-def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
-    needed: list[Path] = []
-    labels = np.empty(0, np.int64)
-    for file in files:
-        columns = parquet_files.read_schema(file).names
-        if not {record.image_column, record.label_column} <= set(columns):
-            expected = f"'{record.image_column}' and '{record.label_column}'"
-            where = f"{source}: {file.name}" if needed else source
-            raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
-        needed.append(file)
-        if record.of_each:
-            labels = np.concatenate([labels, read_file_labels(file, record.label_column).values])
-            # a later check reports labels that are not integers
-            is_integer = np.issubdtype(labels.dtype, np.integer)
-            if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
-                break
-    return needed
 
 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:

@@ -140,7 +140,7 @@ def test_network_outputs_named_by_other_numbers_are_refused(tmp_path, names, ref
 )
 def test_read_file_labels_takes_whole_numbers_of_every_type(tmp_path, labels, expected):
     write_labels(tmp_path / "a.parquet", labels)
-    assert read_file_labels(tmp_path / "a.parquet", "label").values.tolist() == expected
+    assert read_file_labels(tmp_path / "a.parquet", "label").numbers.tolist() == expected
 
 
 @pytest.mark.parametrize(
