@@ -122,7 +122,6 @@ class ReferenceModel:
     def store(self) -> StoredReference:
         return StoredReference(self.work.workspace.references, self.reference)
 
-    @property
     def has_weights_and_predictions(self) -> bool:
         return all(self.store.has_predictions(split) for split in self.ranked_splits)
 

@@ -27,7 +27,6 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges, list_lock_names, rank_shard
 from roarbench.execution.training_and_scoring import (
     execute_runs,
-    fine_tune_common_network,
     score_networks_on_maps_of_one_network,
     train_common_network,
     train_or_read_reference,
@@ -120,7 +119,7 @@ def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | No
     specs = [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
     missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
     references = {
-        network.reference.key: () if network.has_weights_and_predictions else (network.step_name,)
+        network.reference.key: () if network.has_weights_and_predictions() else (network.step_name,)
         for network in work.explained
     }
     rank_steps = list(_make_rank_steps(work, missing, references))
@@ -138,13 +137,11 @@ def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | No
     runs = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
     run_steps = list(_make_run_steps(work, runs, missing, references))
     needs = {name for step in (*rank_steps, *run_steps) for name in step.needs}
-    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in needs]
+    reference_steps = []
+    for network in (network for network in work.explained if network.step_name in needs):
+        job, is_made = Job(network.step_name, train_or_read_reference, (network,)), network.has_weights_and_predictions
+        reference_steps.append(Step("reference", job, (), (network.reference.key,), is_made))
     return JobGraph(specs, [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps])
-
-
-def _make_reference_step(explained: ReferenceModel) -> Step:
-    job = Job(explained.step_name, train_or_read_reference, (explained,))
-    return Step("reference", job, (), (explained.reference.key,), lambda: explained.has_weights_and_predictions)
 
 
 # from the key of an explained network to the name of the step that makes it; no name if the network is stored
@@ -161,7 +158,7 @@ def _make_network_steps(work: JobContext, run: Run, missing: Collection[RankingS
     if spec := work.make_ranking_spec_of_run(run):
         # the twin `other-reference` uses the same rankings as its estimator, but scores another network
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
-        tuning = Job(f"tune {spec.name}{twin} {title}", fine_tune_common_network, (work, common, spec))
+        tuning = Job(f"tune {spec.name}{twin} {title}", train_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_strings("tune", common.key, spec.key)
 

@@ -87,7 +87,16 @@ def load_given_weights(
         CallerError: The weights cannot be fetched or read, or belong to another network.
     """
     if weights.startswith(TIMM):
-        return _load_timm_weights(weights.removeprefix(TIMM), model, channels)
+        name, timm = weights.removeprefix(TIMM), importlib.import_module("timm")  # which has built the network
+        try:
+            published = timm.create_model(name, pretrained=True).state_dict()
+        except Exception as error:  # the hub may fail, or timm has no published weights for the network
+            seen = f"cannot fetch the weights of {weights} ({describe_error(error)})"
+            raise CallerError(f"{seen}; download the file and write {weights}@FILE") from error
+        _check_weights_fit(published, model, Path(name), weights)
+        model.load_state_dict(published)
+        config = timm.get_pretrained_cfg(name)
+        return Normalisation(*parse_mean_and_std(list(config.mean), list(config.std), 1, channels, weights))
     if weights in PUBLISHED_WEIGHTS:
         path = _fetch_torchvision_file(PUBLISHED_WEIGHTS[weights].file)
     elif weights.startswith(TORCHVISION):
@@ -110,19 +119,6 @@ def load_given_weights(
         return None
     mean, std, top = map(metadata.get, _NORMALISATION_KEYS)
     return Normalisation(*parse_mean_and_std(mean, std, top, channels, str(path)))
-
-
-def _load_timm_weights(name: str, model: nn.Module, channels: int) -> Normalisation:
-    timm = importlib.import_module("timm")  # the network was built by timm, so the import works
-    try:
-        state = timm.create_model(name, pretrained=True).state_dict()
-    except Exception as error:  # the hub may fail, or timm has no published weights for the network
-        seen = f"cannot fetch the weights of timm:{name} ({describe_error(error)})"
-        raise CallerError(f"{seen}; download the file and write timm:{name}@FILE") from error
-    _check_weights_fit(state, model, Path(name), f"timm:{name}")
-    model.load_state_dict(state)
-    config = timm.get_pretrained_cfg(name)
-    return Normalisation(*parse_mean_and_std(list(config.mean), list(config.std), 1, channels, f"timm:{name}"))
 
 
 def load_starting_weights(start: str, model: nn.Module, channels: int, network: str) -> None:
@@ -217,7 +213,17 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     try:
         with path.open("rb") as file:
             is_safetensors = file.read(9)[8:] == b"{"  # the header follows its length, torch's files begin otherwise
-        return _read_safetensors(path) if is_safetensors else _read_torch_checkpoint(path)
+        if not is_safetensors:
+            return _read_torch_checkpoint(path)
+        from safetensors import safe_open
+
+        with safe_open(path, framework="pt") as file:
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = dict(file.metadata() or {})
+        for key in set(_NORMALISATION_KEYS) & set(metadata):
+            with suppress(ValueError):  # the code that uses the values reports invalid JSON
+                metadata[key] = json.loads(metadata[key])
+        return state, metadata
     except CallerError:
         raise
     except Exception as error:  # both libraries raise many exception types on damaged files
@@ -235,18 +241,6 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
 def is_weight_not_counter(name: str) -> bool:
     """Return whether an entry of a state dict is a weight, not a training counter."""
     return not name.endswith(_COUNTERS)
-
-
-def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = dict(file.metadata() or {})
-    for key in set(_NORMALISATION_KEYS) & set(metadata):
-        with suppress(ValueError):  # the code that uses the values reports invalid JSON
-            metadata[key] = json.loads(metadata[key])
-    return state, metadata
 
 
 def _read_torch_checkpoint(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:

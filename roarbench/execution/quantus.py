@@ -3,8 +3,6 @@
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -98,10 +96,15 @@ def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
         subset = max(1, channels * height * width // 8)
         function = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
     model, images, targets, _ = inputs
-    with _seed_numpy(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
-        maps = shown.reshape(images.shape)
-        listed = function(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(SEED)  # noqa: NPY002  # Quantus draws from NumPy's global generator alone
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of equal predictions
+            maps = shown.reshape(images.shape)
+            listed = function(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
     scores = np.array(listed, dtype=np.float64)
     means = scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
     return np.where(constant, np.nan, means)
@@ -133,14 +136,3 @@ def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) 
 def _make_score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:
     defined = values[np.isfinite(values)]
     return Score(spec, estimator, float(defined.mean()) if len(defined) else None, len(defined), versions)
-
-
-@contextmanager
-def _seed_numpy() -> Iterator[None]:
-    """Seed NumPy's global generator, Quantus' only source of random numbers, and restore its state afterwards."""
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(SEED)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002

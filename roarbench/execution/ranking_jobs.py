@@ -171,12 +171,11 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
     variant = estimator.explained_variant
     networks = [part.explained for part in parts]
-    if estimator.control:
-        models: list[nn.Module | None] = [None] * len(networks)
-    elif estimator.has_own_passes and "layer" not in estimator.parameters and not count_passes([estimator]).backward:
-        models = [_load_for_forward_passes(each, variant, each.store.read_checksum()) for each in networks]
-    else:
-        models = [_load_and_speed_up_network(each, variant, numerics, each.store.read_checksum()) for each in networks]
+    models: list[nn.Module | None] = [None] * len(networks)
+    if not estimator.control:
+        is_own = estimator.has_own_passes and "layer" not in estimator.parameters
+        used = None if is_own and not count_passes([estimator]).backward else numerics
+        models = [_load_and_speed_up_network(each, variant, used, each.store.read_checksum()) for each in networks]
     blacks = [_choose_normalisation(each, estimator).black for each in networks]
     precision = choose_precision(numerics.precision, device)
     n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
@@ -209,27 +208,25 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
 
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)
 def _load_and_speed_up_network(
-    explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
+    explained: ReferenceModel, variant: str, numerics: MapNumerics | None, checksum: str
 ) -> nn.Module:
     """Load the network that a group of estimators explains to the device; a process loads it once per checksum.
 
     Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), the gradient of
     images is computed without strides, and networks that compute in float32, or whose `numerics` ask for it, are split
-    after the first convolution (docs/decisions/0032): in float32, the split changes maps by rounding only.
+    after the first convolution (docs/decisions/0032): in float32, the split changes maps by rounding only. With None,
+    the network is for forward passes alone.
     """
     model = explained.load_variant(variant)
-    if numerics is not MapNumerics.FLOAT32:
+    if numerics is None:
+        model = make_inference_copy(model)
+    elif numerics is not MapNumerics.FLOAT32:
         folded = fold_batchnorm(model)
         in_float32 = choose_precision(numerics.precision, choose_device()) is Precision.FLOAT32
         is_split = numerics.passes_path_through_stem_at_once or in_float32
         model = split_after_first_convolution(folded) if is_split else folded
         speed_up_image_gradient(model)
     return model.to(choose_device())
-
-
-@lru_cache(maxsize=MAX_LOADED_NETWORKS)
-def _load_for_forward_passes(explained: ReferenceModel, variant: str, checksum: str) -> nn.Module:
-    return make_inference_copy(explained.load_variant(variant)).to(choose_device())
 
 
 def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:

@@ -73,12 +73,18 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
         redrawn = RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator)
         return _stream_unless_on_device(redrawn, images, split)
     assert rankings is not None, "rankings of other estimators are stored"
-    if cell.retrain is ScoredNetwork.MASKS:
-        return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
     layout, planes = rankings.layout, rankings.splits[split]
-    if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
-        return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
-    return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
+    if cell.retrain is ScoredNetwork.MASKS:
+        return RemovalMasks(layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
+    if cell.fill != "mean" or fits_in_memory(images, layout.bytes_per_plane):
+        return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
+    # every epoch reads the masks from an unnamed file, which the operating system deletes when the memory map is closed.
+    # For ImageNet, the file has 24 GB; the bit-planes of all five levels have 72 GB
+    with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
+        for rows in _divide_into_batches(len(planes)):
+            find_removed_bits(planes[rows], cell.t, cell.order, layout).tofile(file)
+        masks = np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
+    return StreamedImages(images[split].pixels, masks, torch.tensor(images.mean), cell.unit, choose_device())
 
 
 def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
@@ -124,25 +130,8 @@ def _draw_other_image_indices(images: ImageData, split: Split, seed: int) -> NDA
 def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
     """Return a split's images without removal."""
     if not fits_in_memory(images, 0):
-        return _stream_images(images, split, None, Unit.SCALAR)
+        return StreamedImages(images[split].pixels, None, torch.tensor(images.mean), Unit.SCALAR, choose_device())
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
-
-
-def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
-    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, choose_device())
-
-
-def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
-    """Extract the packed masks of a split, uint8 (n, width), to an unnamed file; return the file's memory map.
-
-    Every epoch reads this file. For ImageNet, the file has 24 GB; the bit-planes of all five levels have 72 GB. The
-    operating system deletes the file when the memory map is closed.
-    """
-    planes, layout = rankings.splits[split], rankings.layout
-    with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
-        for rows in _divide_into_batches(len(planes)):
-            find_removed_bits(planes[rows], cell.t, cell.order, layout).tofile(file)
-        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
 
 
 def _divide_into_batches(n: int) -> Iterator[slice]:

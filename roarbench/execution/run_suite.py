@@ -121,7 +121,18 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     work = decode_images_and_check_weights(request, store, console)
     suite_results = collect_stored_results(suite, store, work.images)
     _print_reference_accuracy(suite_results, console)
-    todo = _find_missing_runs(suite_results, work)
+    planned = list_runs(suite, suite_results.data, suite_results.limit)
+    todo = [run for point, run in planned.items() if point not in suite_results.results]
+    reference_runs = _list_reference_runs(suite_results)
+    if needs_explained_network(suite):
+        # runs on untouched images come first, because a network near chance ends the command
+        first = [
+            run
+            for run, explained in zip(reference_runs, work.explained, strict=True)
+            if explained.number not in suite_results.references
+            and (todo or explained.store.has_predictions(Split.TEST))
+        ]
+        todo = [*first, *(run for run in todo if run not in first)]
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
@@ -139,7 +150,7 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     # ROAR's table needs the runs of its cells, and those of retrained networks at t = 0
     retrained = (run for run in todo if run.cell.retrain is ROAR.retrain)
     left_of_roar = {run for run in retrained if run.cell.order is ROAR.order or run.cell.estimator == CLEAN}
-    left, reference_runs = set(todo), _list_reference_runs(suite_results)
+    left = set(todo)
     with closing(do_steps_on_workers(request, store, console, work, graph, measure_and_print_plan)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
@@ -204,21 +215,6 @@ def collect_stored_results(
     sources = read_image_sources(store.database)
     results = collect_results(suite, store, images.limit, images.fingerprint, sources, known)
     return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
-
-
-def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
-    """Return the missing runs; runs on untouched images come first, because a network near chance ends the command."""
-    suite = results.suite
-    planned = list_runs(suite, results.data, results.limit)
-    runs = [run for point, run in planned.items() if point not in results.results]
-    if not needs_explained_network(suite):
-        return runs
-    first = [
-        run
-        for run, explained in zip(_list_reference_runs(results), work.explained, strict=True)
-        if explained.number not in results.references and (runs or explained.store.has_predictions(Split.TEST))
-    ]
-    return [*first, *(run for run in runs if run not in first)]
 
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
@@ -330,7 +326,7 @@ def _refuse_doubtful_user_network(suite_results: SuiteResults, work: JobContext,
 
 def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
-    if all(network.has_weights_and_predictions for network in work.explained):
+    if all(network.has_weights_and_predictions() for network in work.explained):
         return
     install_published_networks(work, store, console)
     runs = _list_reference_runs(collect_stored_results(request.suite, store, work.images))

@@ -66,11 +66,6 @@ class StepQueue:
         self.steps[step.job.name] = step
         self.enqueue(step.job.name)
 
-    def retry(self, step: Step, reason: str) -> None:
-        """Queue a step again after its machine interrupted it for this reason."""
-        self.interruptions[step.job.name].append(reason)
-        self.enqueue(step.job.name)
-
     def find_blocking_failure(self, step: Step) -> str:
         """Return why a step, its submission or a step that it needs failed; empty if none of them failed."""
         names = (step.job.name, step.group, *step.needs)
@@ -196,46 +191,50 @@ class _Runner:
             is_checking = self._engine.idle > 0 and time.monotonic() >= next_check
             while is_checking and self._queue.in_other_processes:  # the processes may have finished or died
                 self._queue.enqueue(self._queue.in_other_processes.pop())
-            yield from self._start_ready_steps()
+            # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
+            count = max(_MIN_CLAIMED, self._engine.idle)
+            while self._engine.idle and (ready := self._queue.take_ready(count)):
+                count = min(2 * count, _MAX_CLAIMED)
+                yield from self._claim_and_start(ready)
             if is_checking and self._queue.in_other_processes:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
-            if self._lease_numbers:
-                ended = self._engine.wait(_WAIT_SECONDS)
-                # outcomes with a CallerError come last, because this error ends the command
-                for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
-                    yield from self._handle_outcome(outcome)
-                self._stop_jobs_with_lost_leases()
-            elif self._engine.idle:  # other commands do all remaining steps
+            if not self._lease_numbers and self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
                 time.sleep(max(0.0, next_check - time.monotonic()))
-            else:  # workers have not started yet, or all have left
-                self._engine.wait(_WAIT_SECONDS)
-
-    def _start_ready_steps(self) -> Iterator[FinishedStep]:
-        # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
-        count = max(_MIN_CLAIMED, self._engine.idle)
-        while self._engine.idle and (ready := self._queue.take_ready(count)):
-            count = min(2 * count, _MAX_CLAIMED)
-            todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
-            requests = {step.make_lease_request(self._data): step for step in todo}
-            if not requests:
                 continue
-            answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
-            for request, step in requests.items():
-                keys = set(request.keys)
-                if request in answer.granted:
-                    yield from self._start_step(step, answer.granted[request])
-                elif keys <= answer.done:
-                    yield self._record_done_elsewhere(step)
-                elif keys & answer.done:  # another command did some runs of this step
-                    self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
-                elif stopped := keys & answer.stopped.keys():
-                    yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
-                elif keys & answer.leased:
-                    self._queue.in_other_processes.append(step.job.name)
-                else:
-                    self._queue.enqueue(step.job.name)
+            # without leases, workers have not started yet, or all have left
+            ended = self._engine.wait(_WAIT_SECONDS)
+            # outcomes with a CallerError come last, because this error ends the command
+            for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
+                if event := self._record_outcome(self._queue.steps[outcome.name], outcome):
+                    yield event._replace(seconds=outcome.seconds)
+            for name in self._lease_numbers.keys() - self._stopped:
+                if self._heartbeat.has_lost(self._queue.steps[name].keys):
+                    self._stopped.add(name)
+                    self._engine.stop_job(name)
+
+    def _claim_and_start(self, ready: list[Step]) -> Iterator[FinishedStep]:
+        """Lease and start these steps; yield an event for each step that ends without a job."""
+        todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
+        requests = {step.make_lease_request(self._data): step for step in todo}
+        if not requests:
+            return
+        answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)
+        for request, step in requests.items():
+            keys = set(request.keys)
+            if request in answer.granted:
+                yield from self._start_step(step, answer.granted[request])
+            elif keys <= answer.done:
+                yield self._record_done_elsewhere(step)
+            elif keys & answer.done:  # another command did some runs of this step
+                self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
+            elif stopped := keys & answer.stopped.keys():
+                yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
+            elif keys & answer.leased:
+                self._queue.in_other_processes.append(step.job.name)
+            else:
+                self._queue.enqueue(step.job.name)
 
     def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
         """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
@@ -253,7 +252,7 @@ class _Runner:
         self._lease_numbers[step.job.name] = lease_number
         self._check_interval = _MIN_CHECK_INTERVAL
         if reason := self._queue.find_blocking_failure(step):
-            yield from self._record_failure(step, reason)
+            yield self._record_failure(step, reason)
         elif step.is_made():
             self._record_checksums_and_release_leases(step)
             self._remove_running(step)
@@ -282,66 +281,56 @@ class _Runner:
         self._queue.record_end(step)
         return FinishedStep(step, "", elsewhere=True)
 
-    def _stop_jobs_with_lost_leases(self) -> None:
-        for name in self._lease_numbers:
-            if name not in self._stopped and self._heartbeat.has_lost(self._queue.steps[name].keys):
-                self._stopped.add(name)
-                self._engine.stop_job(name)
-
-    def _handle_outcome(self, outcome: JobOutcome) -> Iterator[FinishedStep]:
-        step = self._queue.steps[outcome.name]
-        if outcome.name in self._stopped:
-            self._leave_to_lease_holder(step)
-            return
-        try:
-            for event in self._record_outcome(step, outcome):
-                yield event._replace(seconds=outcome.seconds)
-        except LostLease:
-            self._leave_to_lease_holder(step)
-
-    def _leave_to_lease_holder(self, step: Step) -> None:
-        self._stopped.discard(step.job.name)
-        self._remove_running(step)
-        self._queue.in_other_processes.append(step.job.name)
-
     def _remove_running(self, step: Step) -> None:
         del self._lease_numbers[step.job.name]
         self._heartbeat.stop_renewing(step.keys)
 
-    def _record_outcome(self, step: Step, outcome: JobOutcome) -> Iterator[FinishedStep]:
-        """Record a job's output or failure, or queue the job again if its machine interrupted it and tries are left."""
-        if isinstance(outcome.error, CallerError):
-            raise outcome.error
-        if outcome.error is not None:
-            reason = str(outcome.error)
-            if isinstance(outcome.error, MachineError):
-                if self._store.failures.record_interruption(step.keys[0], reason) < TRIES:
-                    self._queue.retry(step, reason)
-                    self._interrupted_at[step.job.name] = time.monotonic()
-                    self._remove_running(step)
-                    self._store.release_leases(step.keys, self._owner)
-                    return
-                reason += f"; tried {TRIES} times"
-            if not step.runs:  # all steps of a submission report the submission's first failure
-                reason = self._queue.reasons.get(step.group, f"{step.job.name} failed: {reason}")
-            yield from self._record_failure(step, reason)
-            return
-        reasons = self._queue.interruptions[step.job.name]
-        notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
-        if step.runs:
-            done = outcome.value
-            annotations = {**done.annotations, **make_plan_annotations(self._work.suite, step.runs)}
-            self._store.add_results(done.results, self._lease_numbers[step.job.name], annotations)
-        else:
-            self._record_checksums_and_release_leases(step)
+    def _record_outcome(self, step: Step, outcome: JobOutcome) -> FinishedStep | None:
+        """Record a job's output or failure; None if the step is tried again or another process has its lease."""
+        try:
+            if step.job.name in self._stopped:
+                raise LostLease
+            if outcome.error is not None:
+                return self._retry_or_record_failure(step, outcome.error)
+            if step.runs:
+                done = outcome.value
+                annotations = {**done.annotations, **make_plan_annotations(self._work.suite, step.runs)}
+                self._store.add_results(done.results, self._lease_numbers[step.job.name], annotations)
+            else:
+                self._record_checksums_and_release_leases(step)
+        except LostLease:
+            self._stopped.discard(step.job.name)
+            self._remove_running(step)
+            self._queue.in_other_processes.append(step.job.name)
+            return None
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
                 self._queue.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
         self._queue.record_end(step)
-        yield FinishedStep(step, "", "; ".join(notes))
+        reasons = self._queue.interruptions[step.job.name]
+        notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
+        return FinishedStep(step, "", "; ".join(notes))
 
-    def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
+    def _retry_or_record_failure(self, step: Step, error: Exception) -> FinishedStep | None:
+        """Queue a step again if its machine interrupted it and tries are left; None if so."""
+        if isinstance(error, CallerError):
+            raise error
+        reason = str(error)
+        if isinstance(error, MachineError):
+            if self._store.failures.record_interruption(step.keys[0], reason) < TRIES:
+                self._queue.interruptions[step.job.name].append(reason)
+                self._queue.enqueue(step.job.name)
+                self._interrupted_at[step.job.name] = time.monotonic()
+                self._remove_running(step)
+                self._store.release_leases(step.keys, self._owner)
+                return None
+            reason += f"; tried {TRIES} times"
+        if not step.runs:  # all steps of a submission report the submission's first failure
+            reason = self._queue.reasons.get(step.group, f"{step.job.name} failed: {reason}")
+        return self._record_failure(step, reason)
+
+    def _record_failure(self, step: Step, reason: str) -> FinishedStep:
         if step.runs:
             self._store.failures.record_runs_failed_until_retry(step.runs, reason, self._lease_numbers[step.job.name])
         else:
@@ -349,4 +338,4 @@ class _Runner:
             self._store.failures.record_step_failed_until_retry(request, reason, self._owner)
         self._remove_running(step)
         self._queue.record_end(step, reason)
-        yield FinishedStep(step, reason)
+        return FinishedStep(step, reason)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_library_versions, name_device
-from roarbench.common.enums import PAPER_LEVELS, Order, Precision, ScoredNetwork, Split
+from roarbench.common.enums import PAPER_LEVELS, Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
@@ -83,55 +83,44 @@ def train_or_read_reference(explained: ReferenceModel) -> None:
             store.save_predictions(split, Predictions(largest.indices.numpy(), largest.values.numpy()))
 
 
-def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:
-    """Train a common network on the controls' exchanged masks at all levels, unless it is stored."""
-    store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
+def train_common_network(work: JobContext, common: CommonNetworkSpec, tuned_for: RankingSpec | None = None) -> None:
+    """Train a common network on the controls' exchanged masks at all levels, unless it is stored.
+
+    With `tuned_for`, tune a copy of the stored common network on the masks of this ranking instead.
+    """
+    specs = [tuned_for] if tuned_for else work.list_control_ranking_specs(common.unit)
+    rankings, images, split = [work.rankings.open(spec) for spec in specs], work.images, Split.TRAIN
+    key, recipe, seed = common.key, find_recipe(common.recipe), common.seed
+    record: dict[str, Any] = {"network": make_json_record(common)}
+    checkpoint: CheckpointFile | None = work.get_checkpoint(key)
+    if tuned_for:  # in one epoch, so without a checkpoint
+        checkpoint, split, record["rankings"] = None, work.suite.tuned_on, rankings[0].checksum
+        key, recipe = hash_fine_tuned_network(key, rankings[0].checksum), make_fine_tuning_recipe(recipe)
+        seed += _FINE_TUNING_SEED
+    store = work.get_stored_network(key)
     with store.lock():
         if store.has_weights():
             return
-        controls = map(work.rankings.open, work.list_control_ranking_specs(common.unit))
-        masks = [mask for each in controls for mask in _list_masks_at_all_levels(each, common.order, Split.TRAIN)]
-        recipe = find_recipe(common.recipe)
-        model = build_starting_network(work.suite, recipe, common.seed).to(choose_device())
-        inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
-        labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
-        fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        seconds = time.perf_counter() - start + checkpoint.seconds_before
-        store.save(model, {"network": make_json_record(common), "seconds": seconds})
-        checkpoint.remove()
-
-
-def fine_tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
-    """Fine-tune a copy of a common network on exchanged masks of a ranking at all levels, unless it is stored."""
-    rankings, images, split = work.rankings.open(spec), work.images, work.suite.tuned_on
-    store = work.get_stored_network(hash_fine_tuned_network(common.key, rankings.checksum))
-    with store.lock():
-        if store.has_weights():
-            return
-        model = _load_stored_network(work, common.key)
-        masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _FINE_TUNING_SEED + common.seed
+        if tuned_for:
+            model = load_stored_common_network(work, common.key, None)
+        else:
+            model = build_starting_network(work.suite, recipe, seed).to(choose_device())
+        levels = 0.0, *PAPER_LEVELS  # training uses each level equally often
+        masks = [RankingMask(each.splits[split], each.layout, t, common.order) for each in rankings for t in levels]
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, seed, common.fill, split)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
-        recipe = make_fine_tuning_recipe(find_recipe(common.recipe))
-        fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
-        seconds = time.perf_counter() - start
-        store.save(model, {"network": make_json_record(common), "rankings": rankings.checksum, "seconds": seconds})
+        fit(model, inputs, labels, Normalisation.of(images), recipe, seed, checkpoint)
+        seconds = time.perf_counter() - start + (checkpoint.seconds_before if checkpoint else 0)
+        store.save(model, record | {"seconds": seconds})
+        if checkpoint:
+            checkpoint.remove()
 
 
-def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
-    """Load the common network that scores a run: the network tuned on `rankings`, or the untuned network for None."""
-    key = hash_fine_tuned_network(run.network, rankings.checksum) if rankings else run.network
-    return _load_stored_network(work, key)
-
-
-def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) -> list[RankingMask]:
-    """Return a split's masks at level 0 and at the paper's levels; training uses each level equally often."""
-    return [RankingMask(rankings.splits[split], rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
-
-
-def _load_stored_network(work: JobContext, key: str) -> nn.Module:
+def load_stored_common_network(work: JobContext, key: str, rankings: Rankings | None) -> nn.Module:
+    """Load the common network with this key, or its copy that was tuned on `rankings`."""
     network = work.build_untrained_network(0)
-    network.load_state_dict(work.get_stored_network(key).load_weights())
+    stored = work.get_stored_network(hash_fine_tuned_network(key, rankings.checksum) if rankings else key)
+    network.load_state_dict(stored.load_weights())
     return network.to(choose_device())
 
 
@@ -154,20 +143,29 @@ def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
 
 def execute_run(work: JobContext, run: Run) -> ScoredRuns:
     """Do one run: train a network, or load a common or an explained network, and test it."""
-    refuse_unusable_fill(run.cell.fill, run.cell.retrain)
-    images, spec = work.images, work.make_ranking_spec_of_run(run)
-    rankings = exchange_rankings_if_twin(images, run, work.rankings.open(spec)) if spec else None
+    cell, images, scored = run.cell, work.images, work.find_scored_network(run)
     # raises before hours of training if the rankings were made with other weights
-    weights = _find_explained_weights_checksum(work, run, rankings)
+    rankings, weights = _open_rankings_and_check_weights(work, run)
     checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    model, norm, loss = _train_or_load_scored_network(work, run, rankings, checkpoint)
+    norm, loss = Normalisation.of(images), None
+    if cell.retrain is ScoredNetwork.NONE:
+        model, norm = _load_explained_network_for_scoring(scored, scored.store.read_checksum())
+    elif cell.retrain is ScoredNetwork.COMMON:
+        model = load_stored_common_network(work, run.network, rankings)
+    else:
+        if cell.retrain is ScoredNetwork.MASKS:  # a fraction t of each mask is 1
+            t, channels = cell.t, images.record.channels
+            norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
+        model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
+        inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+        loss = fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
     masks, batch = extract_packed_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
     logits = predict_logits(model, make_test_inputs(images, run, rankings, masks), norm, batch)
     correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
     seconds += checkpoint.seconds_before  # of a training run that was interrupted
     result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
-    if run.cell.retrain is ScoredNetwork.NONE:
-        targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)
+    if cell.retrain is ScoredNetwork.NONE:
+        targets = torch.from_numpy(scored.store.load_predictions(Split.TEST).targets)
         probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
         result = replace(result, probability=pack_probabilities(probabilities.numpy()))
     return ScoredRuns([result], _annotate(images, run.data, rankings))
@@ -217,38 +215,20 @@ def _make_result(
     )
 
 
-def _train_or_load_scored_network(
-    work: JobContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
-) -> tuple[nn.Module, Normalisation, float | None]:
-    """Return a run's network, the normalisation of its inputs, and the training loss; None if nothing is trained."""
-    if run.cell.retrain is ScoredNetwork.NONE:
-        scored = work.find_scored_network(run)
-        return *_load_explained_network_for_scoring(scored, scored.store.read_checksum()), None
-    images = work.images
-    norm = Normalisation.of(images)
-    if run.cell.retrain is ScoredNetwork.MASKS:  # a fraction t of each mask is 1
-        t, channels = run.cell.t, images.record.channels
-        norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
-    if run.cell.retrain is ScoredNetwork.COMMON:
-        return load_stored_common_network(work, run, rankings), norm, None
-    model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
-    inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
-    return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
-
-
-def _find_explained_weights_checksum(work: JobContext, run: Run, rankings: Rankings | None) -> str:
-    """Return the checksum of the explained weights that a run depends on, or "" if it depends on none.
+def _open_rankings_and_check_weights(work: JobContext, run: Run) -> tuple[Rankings | None, str]:
+    """Return a run's rankings, and the checksum of the explained weights that it depends on; both may be empty.
 
     Raises:
         StoreError: The rankings were made with other weights.
     """
-    store = work.find_explained_network(run).store
-    weights = rankings.weights if rankings else ""
-    here = store.read_checksum()
+    refuse_unusable_fill(run.cell.fill, run.cell.retrain)
+    store, spec = work.find_explained_network(run).store, work.make_ranking_spec_of_run(run)
+    rankings = exchange_rankings_if_twin(work.images, run, work.rankings.open(spec)) if spec else None
+    weights, here = rankings.weights if rankings else "", store.read_checksum()
     if rankings and weights and here and weights != here:
         mismatch = f"{rankings.folder} was made for a different network than that in {store.folder}"
         raise StoreError(f"{mismatch}; delete {rankings.folder.parent}, or use a new --store")
-    return weights if run.cell.retrain.trains else here
+    return rankings, weights if run.cell.retrain.trains else here
 
 
 def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
@@ -257,20 +237,18 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
     A prediction counts as correct if it is the class that the maps explain, which the explained network predicts on the
     untouched image. Images are degraded once for all networks.
     """
-    first, spec, images = runs[0], work.make_ranking_spec_of_run(runs[0]), work.images
-    refuse_unusable_fill(first.cell.fill, first.cell.retrain)
-    rankings = exchange_rankings_if_twin(images, first, work.rankings.open(spec)) if spec else None
-    weights, explained = _find_explained_weights_checksum(work, first, rankings), work.find_explained_network(first)
+    images, explained = work.images, work.find_explained_network(runs[0])
+    rankings, weights = _open_rankings_and_check_weights(work, runs[0])
     networks = {
         network: _load_explained_network_for_scoring(network, network.store.read_checksum())
         for network in map(work.find_scored_network, runs)
     }
-    results, annotations = list[RunResult](), _annotate(images, first.data, rankings)
+    results, annotations = list[RunResult](), _annotate(images, runs[0].data, rankings)
     get_level, size = attrgetter("cell.t"), images.record.size
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)
         masks = extract_packed_test_masks(images, level[0], rankings)
-        smoothness = _compute_smoothness(images, first, masks)
+        smoothness = _compute_smoothness(images, level[0], masks)
         targets = explained.store.load_predictions(Split.TEST).targets
         scored = [work.find_scored_network(run) for run in level]
         if level[0].cell.estimator == CLEAN:  # predictions on untouched images are stored

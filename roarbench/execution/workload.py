@@ -2,9 +2,8 @@
 
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import chain
 from math import prod
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.estimators.estimator import NOISY
 from roarbench.plan.cells_and_runs import CLEAN, Cell, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
     PlannedCommonNetwork,
@@ -115,7 +114,7 @@ def count_work(
     needed: SharedInputs | None = None,
 ) -> WorkCounts:
     """Count the work of planned runs; the shared inputs in `existing` need no work, and `needed` has all if listed."""
-    record = suite.dataset_record
+    record, features = suite.dataset_record, prod(suite.dataset_record.shape)
     check_image_limit(record, limit)
     counts = {split: min(limit or n, n) for split, n in record.image_counts.items()}
     needed = needed or list_shared_inputs(suite, points)
@@ -125,22 +124,27 @@ def count_work(
     sizes = {row: counts[row.split] * plane_bytes[row.unit] for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     images = sum(counts[split] for split in record.decoded_splits) if points else 0
-    pixels, train = images * prod(record.shape), counts[Split.TRAIN]
+    train, test = counts[Split.TRAIN], counts[Split.TEST]
     # one pass makes an estimator's maps for all units of features
     maps = {(row.split, row.estimator, row.reference) for row in missing.rankings}
     rankings_per_pass = max(sum(split is each for each, *_ in maps) for split in Split)
     work = count_computation(suite, points, missing, counts)
+    mask_bytes, extracted = train * features // 8, 0  # of one level
+    networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
+    if mask_bytes >= _MAX_MASK_BYTES:
+        masked = train if ScoredNetwork.IMAGES in networks else test * bool(networks)
+        mask_bytes, extracted = 0, masked * features // 8
     # jobs for a small data set; rankings and scorings of a large data set are divided into more jobs
     ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
     scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
     return work._replace(
         images_decoded=images,
-        disk=pixels + sum(made) + len(points) * (counts[Split.TEST] // 8 + _ROW_BYTES),
+        disk=images * features + sum(made) + len(points) * (test // 8 + _ROW_BYTES),
         sealing=_SEALING_COPIES * max(made, default=0),
-        extracted=_count_mask_file_bytes(suite, points, train, counts[Split.TEST]),
-        memory=_count_memory_bytes(suite, train, rankings_per_pass, trains=work.trainings > 0),
-        images=pixels,
+        extracted=extracted,
+        memory=_count_memory_bytes(suite, train, rankings_per_pass, mask_bytes, trains=work.trainings > 0),
+        images=images * features,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
         jobs=sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored))),
@@ -154,14 +158,29 @@ def count_computation(
 
     `counts` has the number of images of each split.
     """
-    record, recipe, train, test = suite.dataset_record, suite.recipe_record, counts[Split.TRAIN], counts[Split.TEST]
+    shape, recipe, train, test = (
+        suite.dataset_record.shape,
+        suite.recipe_record,
+        counts[Split.TRAIN],
+        counts[Split.TEST],
+    )
     own, reference = sum(point.cell.retrain.trains_per_run for point in points), len(missing.references)
     retrained = own + len(missing.common)
     trainings = retrained + (0 if suite.given else reference)
     retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * count_fine_tuning_epochs(recipe)
-    rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_split_off_submissions_by_network(suite, rows)) for split, rows in rankings.items()]
-    submitted = [n for n, _, groups in parts for theirs in groups for _ in {each.job_group for each in theirs}]
+    explained, copies, submitted = 0, 0, list[int]()  # `submitted`: images of each submission and network
+    for split in Split:
+        n, samples = counts[split], defaultdict[str, int](int)  # noisy copies of an image, shared by a job group
+        for number in range(suite.references):
+            estimators = {row.estimator for row in missing.rankings if (row.split, row.reference) == (split, number)}
+            theirs = {estimator for estimator in estimators if estimator.submitted}
+            submitted += [n] * len({estimator.job_group for estimator in theirs})
+            explained += n * count_passes(estimators - theirs, prod(shape)).forward
+            for estimator in estimators - theirs:
+                if estimator.uses_shared_pass and estimator.form in NOISY:
+                    group = estimator.job_group
+                    samples[group] = max(samples[group], int(estimator.get_value("samples")))
+        copies += n * sum(samples.values())
     return WorkCounts(
         trainings=trainings,
         references=trainings - retrained,
@@ -170,15 +189,11 @@ def count_computation(
         images_reference=reference * count_reference_epochs(suite) * train,
         images_retrained=retraining_epochs * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
-        images_explained=sum(
-            n * count_passes(estimators, prod(record.shape)).forward
-            for n, explained, _ in parts
-            for estimators in explained
-        ),
-        copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
+        images_explained=explained,
+        copies_drawn=copies,
         images_submitted=sum(submitted),
-        sandboxes=sum(count_sandboxes(n, record.shape) for n in submitted),
-        images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
+        sandboxes=sum(count_sandboxes(n, shape) for n in submitted),
+        images_ranked=sum(counts[row.split] for row in missing.rankings),
         images_filled=sum(
             test + (train if point.cell.retrain.trains else 0) for point in points if point.cell.fill not in PLAIN_FILLS
         ),
@@ -187,15 +202,10 @@ def count_computation(
     )
 
 
-class MissingWork(NamedTuple):
-    """Work of a suite's missing runs."""
-
-    counts: WorkCounts
-    needed: SharedInputs  # what the runs share, missing or not
-
-
-def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> MissingWork:
-    """Count the work of a suite's missing runs.
+def count_missing_work(
+    suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False
+) -> tuple[WorkCounts, SharedInputs]:
+    """Count the work of a suite's missing runs, and list what these runs share, missing or not.
 
     Decoding is counted if the store has no result on the suite's images, or with `decode_again`.
     """
@@ -204,7 +214,7 @@ def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode
     needed = list_shared_inputs(suite, points)
     existing = find_existing_shared_inputs(workspace, suite, data, needed)
     work = count_work(suite, points, suite_results.limit, existing, needed)
-    return MissingWork(work._replace(images_decoded=0) if data and not decode_again else work, needed)
+    return work._replace(images_decoded=0) if data and not decode_again else work, needed
 
 
 def find_existing_shared_inputs(
@@ -244,15 +254,6 @@ def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell
     return replace(cell, t=0.0), suite.find_explained_number(cell, seed) if siblings else seed
 
 
-def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
-    """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
-    samples: defaultdict[str, int] = defaultdict(int)  # by job group; the estimators of a group share copies
-    for estimator in estimators:
-        if estimator.uses_shared_pass and estimator.form in NOISY:
-            samples[estimator.job_group] = max(samples[estimator.job_group], int(estimator.get_value("samples")))
-    return sum(samples.values())
-
-
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     return count_network_cost(*suite.find_network())
 
@@ -269,41 +270,20 @@ def compute_micro_batch_size(recipe: Recipe, train_images: int) -> int:
     return min(recipe.micro_batch or recipe.batch, train_images)
 
 
-def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: int, trains: bool) -> int:
+def _count_memory_bytes(
+    suite: SuiteSpec, train_images: int, rankings_per_pass: int, mask_bytes: int, trains: bool
+) -> int:
     """Return the bytes to train with one level's masks or to explain one batch of images, whichever needs more."""
-    cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
-    features = record.channels * record.size**2
+    cost, recipe, features = count_cost_per_image(suite), suite.recipe_record, prod(suite.dataset_record.shape)
     batch = compute_micro_batch_size(recipe, train_images)
     step = batch * (cost.activations + features) + _PER_WEIGHT * cost.parameters
     explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
-    bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
     numbers = train_images * features
     moves = recipe.augmentation in training_batches.PIXEL_MOVING
     is_prepared_once = moves and numbers * _FLOAT_BYTES <= training_batches.MAX_CACHE_BYTES  # for all epochs
     prepared = round(numbers * _PREPARED_BYTES) if is_prepared_once else 0
-    return max(step * _FLOAT_BYTES + bits + prepared if trains else 0, maps * _FLOAT_BYTES)
-
-
-def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
-    return train_images * prod(suite.dataset_record.shape) // 8 >= _MAX_MASK_BYTES
-
-
-def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train_images: int, test_images: int) -> int:
-    """Return the bytes of one run's file of masks: for training images if any run trains, else for test images."""
-    networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
-    if not networks or not _needs_mask_file(suite, train_images):
-        return 0
-    return (train_images if ScoredNetwork.IMAGES in networks else test_images) * prod(suite.dataset_record.shape) // 8
-
-
-def _split_off_submissions_by_network(
-    suite: SuiteSpec, rankings: Iterable[RankedSplit]
-) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return the other estimators and the submissions of these rankings; each list has a set per explained network."""
-    by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
-    submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
-    return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
+    return max(step * _FLOAT_BYTES + mask_bytes + prepared if trains else 0, maps * _FLOAT_BYTES)
 
 
 def choose_default_worker_count(image_side: int | None = None) -> int:

@@ -95,7 +95,7 @@ def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_o
     assert_same_weights(work.get_stored_network(key).load_weights(), common.state_dict())
     masks = make_ranking_masks(work, ["grad"], 1, tuned_on)
     tuned = train_on_exchanged_masks(work, 1_000_001, masks, common, lent=is_lent)
-    judge = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
+    judge = networks.load_stored_common_network(work, run.network, open_rankings_of_run(work, run))
     assert_same_weights(judge.state_dict(), tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # jobs of the splits whose masks are used
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
@@ -105,7 +105,7 @@ def compute_correctness(work, run):
     rankings = open_rankings_of_run(work, run)
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)
-    model = networks.load_stored_common_network(work, run, rankings)
+    model = networks.load_stored_common_network(work, run.network, rankings)
     return predict_logits(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
@@ -130,7 +130,7 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
         assert_same_weights(work.get_stored_network(untouched.network).load_weights(), common.state_dict())
         tuned = train_on_exchanged_masks(work, 1_000_000, make_ranking_masks(work, ["grad"]), common, black)
         run = next(run for run in runs if (run.cell.estimator, run.cell.fill) == ("grad", "zero"))
-        own = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
+        own = networks.load_stored_common_network(work, run.network, open_rankings_of_run(work, run))
         assert_same_weights(own.state_dict(), tuned.state_dict())
 
 
