@@ -73,28 +73,37 @@ def examine_machine(store: Path) -> Iterator[Diagnosis]:
         yield Diagnosis("free memory", format_bytes(free), free > _MEMORY, advice)
     else:  # macOS
         yield Diagnosis("free memory", "not known", True, "")
-    yield _check_disk(store)
+    folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
+    if folder.is_dir():
+        space, writable = shutil.disk_usage(folder).free, os.access(folder, os.W_OK)
+        state = f"{format_bytes(space)} free in {folder}" if writable else f"{folder} cannot be written"
+        advice = f"choose a --store with {format_bytes(_DISK)} free"
+        yield Diagnosis("store", state, writable and space > _DISK, advice)
+    else:
+        yield Diagnosis("store", f"{folder} is a file, not a folder", False, "name a folder with --store")
     names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
-    versions = [f"{name} {read_package_version(name)}" for name in names]
-    advice = "`import torchvision` fails, as for another torch: roarbench works, your files that import it do not; "
-    advice += "install both from one index"
-    yield Diagnosis("libraries", ", ".join(versions), _can_import_torchvision(), advice)
+    versions = ", ".join(f"{name} {read_package_version(name)}" for name in names)
+    try:
+        importlib.import_module("torchvision")
+        yield Diagnosis("libraries", versions, True, "")
+    except Exception:  # of many types: a missing operator, a library, or a half-loaded module's attribute
+        advice = "`import torchvision` fails, as for another torch: roarbench works, your files that import it do not; "
+        yield Diagnosis("libraries", versions, False, f"{advice}install both from one index")
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
     state = "the hub answers" if answers else f"the hub does not answer; available without it: {bundled}"
     yield Diagnosis("data", state, answers, "read a local copy with --data DIR")
-    yield _check_sandbox()
+    try:
+        check_sandbox_isolation()
+        has_group = find_parent_control_group() is not None
+        group = "a control group" if has_group else "no control group (cgroup v2) is available, see SECURITY.md"
+        yield Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
+    except SandboxError as error:
+        state, _, advice = str(error).partition("; ")
+        yield Diagnosis("sandbox", state, False, advice)
     lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
     commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
     yield Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")
-
-
-def _can_import_torchvision() -> bool:
-    try:
-        importlib.import_module("torchvision")
-    except Exception:  # of many types: a missing operator, a library, or a half-loaded module's attribute
-        return False
-    return True
 
 
 def _check_device() -> Diagnosis:
@@ -125,16 +134,6 @@ def _read_gpus_and_cuda_version() -> tuple[str, str]:
     return ", ".join(names), version.group(1) if version else ""
 
 
-def _check_disk(store: Path) -> Diagnosis:
-    folder = next(path for path in (store.absolute(), *store.absolute().parents) if path.exists())
-    if not folder.is_dir():
-        return Diagnosis("store", f"{folder} is a file, not a folder", False, "name a folder with --store")
-    free = shutil.disk_usage(folder).free
-    writable = os.access(folder, os.W_OK)
-    state = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
-    return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
-
-
 def _does_hub_answer() -> bool:
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:
@@ -142,14 +141,3 @@ def _does_hub_answer() -> bool:
             return True
     except (OSError, ValueError):  # ValueError: HF_ENDPOINT is malformed
         return False
-
-
-def _check_sandbox() -> Diagnosis:
-    try:
-        check_sandbox_isolation()
-    except SandboxError as error:
-        state, _, advice = str(error).partition("; ")
-        return Diagnosis("sandbox", state, False, advice)
-    has_group = find_parent_control_group() is not None
-    group = "a control group" if has_group else "no control group (cgroup v2) is available, see SECURITY.md"
-    return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")

@@ -83,16 +83,11 @@ StoreDir = Annotated[Path, declare_option("Folder of images, references, ranking
     "the user's data folder", envvar="ROARBENCH_STORE")]  # fmt: skip
 
 
-def _read_database(context: click.Context, option: click.Parameter, url: str) -> str:
-    """Return the URL of the call, or else of ROARBENCH_DB, which belongs to the default store; another store has none.
-
-    An option of the call is processed before all options that the call lacks, so a store of the call is known here.
-    """
-    return url or find_default_database(Path(context.params.get("store") or find_default_store()))
-
-
 Db = Annotated[str, declare_option("Database of results.", "URL",
-    "ROARBENCH_DB for the default store, else an SQLite file in the store", callback=_read_database)]  # fmt: skip
+    "ROARBENCH_DB for the default store, else an SQLite file in the store", callback=lambda context, option, url: (
+        # an option of the call is processed before all options that the call lacks, so a store of the call is known
+        url or find_default_database(Path(context.params.get("store") or find_default_store()))
+    ))]  # fmt: skip
 Data = Annotated[Path | None, declare_option("Read images from this folder (Hugging Face hub layout).", "DIR")]
 Rows = Annotated[tuple[str, ...], declare_option("Use only these estimators, separated by commas.", "A,B", "all")]
 Trust = Annotated[bool, declare_option("Run submissions without the sandbox; their rows are never verified.",

@@ -44,25 +44,47 @@ def run(
     suite = work.load(options.suite, options)
     part = suite.select_part()
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
-    from roarbench.execution.run_suite import run_suite
+    from roarbench.execution.run_suite import run_suite, start_local_workers
+    from roarbench.execution.workload import choose_worker_count
+    from roarbench.plan.suites import find_headline_protocols
+    from roarbench.report.combined_table import has_combined_table, present
     from roarbench.report.status import format_failure_advice, list_run_failures
+    from roarbench.report.table_renderers import format_text
     from roarbench.report.validity_panel import can_check_validity
 
-    if engine.engine == "ray":  # workers on other machines of a cluster have other working directories
-        suite.settings = replace(suite.settings, store=suite.settings.store.absolute())
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _warn_of_missing_compiler(engine, part)
-    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size)
+    start: Start = start_local_workers
+    if engine.engine == "local" or not engine.address:
+        count = choose_worker_count(work.workers, suite.plan.dataset_record.size)
+    if engine.engine == "ray":
+        from roarbench.common.ray_workers import RayEngine, connect_to_ray
+
+        # workers on other machines of a cluster have other working directories
+        suite.settings = replace(suite.settings, store=suite.settings.store.absolute())
+        count = connect_to_ray(engine.address, work.workers if engine.address else count)
+        start = partial(RayEngine, shared=work.store, follow=not work.workers)
+
+    def print_interim_roar_table() -> None:
+        if has_combined_table(part):
+            table = _load_rows_to_show(suite, part).single_table(ROAR.name)
+            err.print(format_text(present(table), err.width), crop=False)
+
     with _open_store_and_submit(suite, submitted) as (results, part):
-        print_roar = partial(_print_interim_roar_table, suite, part)
-        request = replace(suite.make_request(part), workers=count, start=start, on_roar_complete=print_roar)
-        finished = run_suite(replace(request, check_files=engine.check_files), results, err)
+        request = replace(suite.make_request(part), workers=count, start=start, check_files=engine.check_files)
+        finished = run_suite(replace(request, on_roar_complete=print_interim_roar_table), results, err)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, err)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
         where = results.database.where
-    _print_tables(suite, part, format)
+    result = _load_rows_to_show(suite, part)
+    if has_combined_table(part):
+        print_table(result.table(), format)
+    else:  # formats other than text print a single table
+        headlines = [protocol.name for protocol in find_headline_protocols(part)]
+        for name in headlines if format == "text" else [suite.settings.protocol]:
+            print_table(result.single_table(name), format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     proposed = (("table",), (check,), ("plot", "-o", f"{suite.name}.png"), ("status",))
@@ -108,30 +130,6 @@ def _explain_additional_seeds(suite: "Suite") -> None:
         err.print(f"--seeds {seeds}: {tables}; {use}", soft_wrap=True)
 
 
-def _print_interim_roar_table(suite: "Suite", part: SuiteSpec) -> None:
-    """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.combined_table import has_combined_table, present
-    from roarbench.report.table_renderers import format_text
-
-    if has_combined_table(part):
-        table = _load_rows_to_show(suite, part).single_table(ROAR.name)
-        err.print(format_text(present(table), err.width), crop=False)
-
-
-def _print_tables(suite: "Suite", part: SuiteSpec, format: TableFormat) -> None:
-    """Print the tables of a finished run; formats other than text print a single table."""
-    from roarbench.plan.suites import find_headline_protocols
-    from roarbench.report.combined_table import has_combined_table
-
-    result = _load_rows_to_show(suite, part)
-    if has_combined_table(part):
-        print_table(result.table(), format)
-        return
-    headlines = [protocol.name for protocol in find_headline_protocols(part)]
-    for name in headlines if format == "text" else [suite.settings.protocol]:
-        print_table(result.single_table(name), format)
-
-
 def _load_rows_to_show(suite: "Suite", part: SuiteSpec) -> "EvaluatedRows":
     checked = replace(suite, plan=suite.runnable_plan)  # a first run has left out estimators that do not apply
     return replace(checked.read_result_or_empty(), rows=part.estimators if suite.settings.estimators else None)
@@ -145,21 +143,6 @@ def _warn_of_missing_compiler(engine: EngineOptions, part: SuiteSpec) -> None:
     compiles = any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
     if compiles and engine.engine == "local" and not list_gpu_ids():
         err.print("networks are not compiled, because this machine has no GPU")
-
-
-def _choose_workers(engine: EngineOptions, work: WorkOptions, image_side: int) -> "tuple[int, Start]":
-    """Return the number of workers for images of this side length, and the function that starts them."""
-    from roarbench.execution.run_suite import start_local_workers
-    from roarbench.execution.workload import choose_worker_count
-
-    if engine.engine == "local":
-        return choose_worker_count(work.workers, image_side), start_local_workers
-    from roarbench.common.ray_workers import RayEngine, connect_to_ray
-
-    count = connect_to_ray(
-        engine.address, work.workers if engine.address else choose_worker_count(work.workers, image_side)
-    )
-    return count, partial(RayEngine, shared=work.store, follow=not work.workers)
 
 
 def plan(

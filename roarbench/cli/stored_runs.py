@@ -81,35 +81,30 @@ def runs(
         raise CallerError("write the KEY of a run, or --suite NAME to list the runs of a suite")
     if run and estimators:
         raise CallerError(f"--estimators {','.join(estimators)} needs --suite; leave out {run}, or this option")
-    if archive:
-        _archive_runs(run, archive, source)
-        return
-    from roarbench.analysis.load_results import find_run_key, open_store_for_reading
-    from roarbench.report.status import format_run, format_runs, make_run_record
+    from roarbench.analysis.load_results import find_run_key, open_store_for_reading, open_store_for_writing
+    from roarbench.report import status as runs_and_failures
+    from roarbench.store.archived_runs import archive_rows
 
+    if archive:
+        if not run or not archive.strip():
+            way = "`runs KEY --archive REASON`"
+            raise CallerError(f"--archive takes a reason, in a few words, and the run or row: {way}")
+        with open_store_for_writing(source.store, source.db) as results:
+            keys, described = runs_and_failures.find_named_runs(results, run)
+            affected = runs_and_failures.count_runs_by_network(results, keys)
+            archived = archive_rows(results.database, keys, archive)
+        counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
+        line = f"taken off the boards: {counts} of {described} ({affected}); `runs KEY` still shows them"
+        err.print(line, soft_wrap=True)
+        return
     loaded = source.load(suite) if suite else None
     with open_store_for_reading(source.store, source.db) as results:
         if loaded:
             _, records = _load_results_and_run_records("runs", loaded, results, estimators)
-            print_report(format, records, format_runs)
+            print_report(format, records, runs_and_failures.format_runs)
         else:
-            print_report(format, make_run_record(results, source.store, find_run_key(results, run)), format_run)
-
-
-def _archive_runs(run_or_row: str, reason: str, source: ResultsOptions) -> None:
-    if not run_or_row or not reason.strip():
-        raise CallerError("--archive takes a reason, in a few words, and the run or row: `runs KEY --archive REASON`")
-    from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.status import count_runs_by_network, find_named_runs
-    from roarbench.store.archived_runs import archive_rows
-
-    with open_store_for_writing(source.store, source.db) as results:
-        keys, described = find_named_runs(results, run_or_row)
-        affected = count_runs_by_network(results, keys)
-        archived = archive_rows(results.database, keys, reason)
-    counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    line = f"taken off the boards: {counts} of {described} ({affected}); `runs KEY` still shows them"
-    err.print(line, soft_wrap=True)
+            record = runs_and_failures.make_run_record(results, source.store, find_run_key(results, run))
+            print_report(format, record, runs_and_failures.format_run)
 
 
 def _load_results_and_run_records(

@@ -78,7 +78,7 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
         return RemovalMasks(layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
     if cell.fill != "mean" or fits_in_memory(images, layout.bytes_per_plane):
         return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
-    # every epoch reads the masks from an unnamed file, which the operating system deletes when the memory map is closed.
+    # every epoch reads masks from an unnamed file, which the operating system deletes when the memory map is closed.
     # For ImageNet, the file has 24 GB; the bit-planes of all five levels have 72 GB
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
         for rows in _divide_into_batches(len(planes)):

@@ -57,19 +57,6 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
         return append_record_hash(record.name, add_class_and_image_counts(record) if record.own else record)
 
 
-def _read_values_and_preprocessing(section: TomlTable) -> DatasetRecord:
-    channels = section.read_integer("channels", 1, 3, 3)
-    if channels == 2:
-        raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")
-    depth = section.read_integer("depth", 8, 32) if "depth" in section else 0
-    window = section.read_numbers("window") if "window" in section else ()
-    if depth and window:
-        raise section.make_error("has depth and window; leave one of them out")
-    with section.add_location_to_errors():
-        check_window(window)
-    return replace(read_preprocessing(section, channels), depth=depth, window=window)
-
-
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
     """Read the names of the splits; with `test_share`, there is a single split, from which test images are drawn."""
     split_keys = [key for key in ("train", "test") if key in section]
@@ -188,11 +175,21 @@ class PreprocessingRecord(NamedTuple):
     std: tuple[float, ...]
 
 
-def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
-    """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
+def _read_values_and_preprocessing(section: TomlTable) -> DatasetRecord:
+    """Return a data set's record with the values and the preprocessing of images in section `[data]`."""
+    channels = section.read_integer("channels", 1, 3, 3)
+    if channels == 2:
+        raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")
+    depth = section.read_integer("depth", 8, 32) if "depth" in section else 0
+    window = section.read_numbers("window") if "window" in section else ()
+    if depth and window:
+        raise section.make_error("has depth and window; leave one of them out")
+    with section.add_location_to_errors():
+        check_window(window)
     if "preprocessing" in section:
-        return _read_preprocessing_of_published_weights(section, channels)
+        return replace(_read_preprocessing_of_published_weights(section, channels), depth=depth, window=window)
     record = make_user_dataset_record("", channels, section.read_integer("size", 8, _MAX_SIZE))
+    record = replace(record, depth=depth, window=window)
     if "mean" in section or "std" in section:
         largest = section.read_number("range", 1, 255) if "range" in section else None
         mean, std = section.read_numbers("mean"), section.read_numbers("std")

@@ -74,23 +74,16 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == wanted)
 
 
+@lru_cache(1024)  # each run of a suite requests one
 def make_common_network_spec(
     suite: SuiteSpec, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean"
 ) -> CommonNetworkSpec:
     """Return the identity of the common network that scores a suite's rows for one order, unit, seed and fill."""
-    shared = (suite.dataset, data, suite.model, suite.recipe, _list_control_fingerprints(suite.controls))
-    return CommonNetworkSpec(*shared, order, unit, seed, _hash_fine_tuning_settings(suite.recipe, suite.tuned_on), fill)
-
-
-@cache
-def _list_control_fingerprints(controls: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(find_estimator(name).fingerprint for name in controls)
-
-
-@cache
-def _hash_fine_tuning_settings(recipe: str, masks: Split) -> str:
-    tuning = make_json_record(make_fine_tuning_recipe(find_recipe(recipe)))
-    return hash_value(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
+    tuning = make_json_record(make_fine_tuning_recipe(suite.recipe_record))
+    masks = {} if suite.tuned_on is Split.TRAIN else {"masks": suite.tuned_on}
+    controls = tuple(find_estimator(name).fingerprint for name in suite.controls)
+    shared = (suite.dataset, data, suite.model, suite.recipe, controls)
+    return CommonNetworkSpec(*shared, order, unit, seed, hash_value(tuning | masks), fill)
 
 
 @lru_cache(1024)  # each run of a suite requests one or two

@@ -35,13 +35,6 @@ def decode_network_pair_seed(seed: int) -> tuple[int, int]:
     return divmod(seed % SEEDS_PER_REPLICATION, MAX_COMPARED_NETWORKS)
 
 
-def _find_network_numbers_before_modulo(cell: Cell, seed: int) -> tuple[int, int]:
-    """Return the numbers of a cell's explained and scored network; callers take them modulo the suite's references."""
-    if cell.retrain is ScoredNetwork.SIBLINGS:
-        return decode_network_pair_seed(seed)
-    return seed % SEEDS_PER_REPLICATION, seed % SEEDS_PER_REPLICATION
-
-
 @dataclass(frozen=True)
 class Block:
     """The cells of one protocol: every estimator at every level."""
@@ -191,12 +184,14 @@ class SuiteSpec:
 
     def find_explained_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the network that a cell's map explains; for a twin `other-reference`, the next one."""
-        number, _ = _find_network_numbers_before_modulo(cell, seed)
-        return (number + EstimatorId.parse(cell.estimator).explains_next_network) % self.references
+        number = decode_network_pair_seed(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed
+        shift = EstimatorId.parse(cell.estimator).explains_next_network
+        return (number % SEEDS_PER_REPLICATION + shift) % self.references
 
     def find_scored_number(self, cell: Cell, seed: int) -> int:
         """Return the number of the explained network that is scored for a cell."""
-        return _find_network_numbers_before_modulo(cell, seed)[1] % self.references
+        number = decode_network_pair_seed(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed
+        return number % SEEDS_PER_REPLICATION % self.references
 
     def compute_reference_seed(self, number: int) -> int:
         """Return the seed of an explained network, one for all given weights; an untrained copy has the next seed."""

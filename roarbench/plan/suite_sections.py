@@ -117,45 +117,26 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
+        name, at, weights = text.partition("@")
         with top.add_location_to_errors():
-            network = _parse_network_and_weights(text, base)
+            if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
+                network = GivenNetwork(name, name, "", name)
+            elif not at:
+                ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
+                raise CallerError(f"networks has '{text}', which specifies no weights; write {ways}")
+            else:
+                model, source = _read_network_name_and_source(name, base, "networks has")
+                if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
+                    network = GivenNetwork(model, f"{name}/{weights}", "", text)
+                elif not (file := base / weights).is_file():
+                    raise CallerError(f"networks has '{text}', but {weights} is not a file; write NETWORK@FILE")
+                else:
+                    network = GivenNetwork(model, make_weights_title(str(file)), source, str(file))
             if network.given in networks:
                 seen = f"networks has '{text}' with the same weights as another network"
                 raise CallerError(f"{seen}; list each network once")
             networks[network.given] = network
     return tuple(networks.values())
-
-
-def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
-    name, at, weights = text.partition("@")
-    if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
-        return GivenNetwork(name, name, "", name)
-    if not at:
-        ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
-        raise CallerError(f"networks has '{text}', which specifies no weights; write {ways}")
-    model, source = _read_network_name_and_source(name, base, "networks has")
-    if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
-        return GivenNetwork(model, f"{name}/{weights}", "", text)
-    file = str(base / weights)
-    if not Path(file).is_file():
-        raise CallerError(f"networks has '{text}', but {weights} is not a file; write NETWORK@FILE")
-    return GivenNetwork(model, make_weights_title(file), source, file)
-
-
-def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Read section `[network]`; the path of the network's file is relative to `base`.
-
-    Returns:
-        (name, source, weights): the network's name; the Python source of a user's file or ""; and torchvision's initial
-            weights, such as `torchvision:NAME/IMAGENET1K_V1`, or "" for random ones.
-    """
-    name, weights = section.read_text("name"), section.read_text("weights", "")
-    section.refuse_unread_keys()
-    if weights and not name.startswith(_TORCHVISION):
-        raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
-    with section.add_location_to_errors():
-        model, source = _read_network_name_and_source(name, base, "name is")
-    return model, source, f"{name}/{weights}" if weights else ""
 
 
 def _read_network_name_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
@@ -176,29 +157,33 @@ def _read_network_name_and_source(name: str, base: Path, subject: str) -> tuple[
     raise UnknownName("network", name, sorted(MODELS))
 
 
-def read_published_weights_titles(top: TomlTable) -> tuple[str, ...]:
-    """Return the titles of published weights, `explains`, which the suite explains instead of trained networks."""
-    names = top.read_texts("explains", ())
-    for name in names:
-        with top.add_location_to_errors():
-            if name not in PUBLISHED_WEIGHTS:
-                raise UnknownName("reference", name, PUBLISHED_WEIGHTS)
-    if names and "networks" in top:
-        raise top.make_error("has both networks and explains; leave one of them out")
-    return tuple(map(make_weights_title, names))
-
-
 def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> SuiteSpec:
     """Return the suite that a file describes, on this data set and without a version; paths are relative to `base`."""
     name, about = top.read_text("name"), top.read_text("about", "a suite from a file")
     networks = read_given_networks(top, base) if "networks" in top else ()
+    start = ""  # torchvision's weights at the start of training, such as `torchvision:NAME/IMAGENET1K_V1`
     if networks:
-        model, source, start = networks[0].model, networks[0].source, ""
+        model, source = networks[0].model, networks[0].source
     else:
-        model, source, start = read_network_section(top.read_section("network"), base)
+        section = top.read_section("network")
+        network, weights = section.read_text("name"), section.read_text("weights", "")
+        section.refuse_unread_keys()
+        if weights and not network.startswith(_TORCHVISION):
+            seen = f"weights is '{weights}' and name is '{network}'"
+            raise section.make_error(f"{seen}; weights need name = 'torchvision:NAME'")
+        with section.add_location_to_errors():
+            model, source = _read_network_name_and_source(network, base, "name is")
+        start = f"{network}/{weights}" if weights else ""
     recipe = _read_recipe_from_start(top.read_section("recipe"), None, start)
     reference_recipe = _read_recipe_from_start(top.read_section("reference_recipe"), recipe, start)
-    given = read_published_weights_titles(top)
+    published = top.read_texts("explains", ())  # names of weights that the suite explains instead of trained networks
+    for each in published:
+        with top.add_location_to_errors():
+            if each not in PUBLISHED_WEIGHTS:
+                raise UnknownName("reference", each, PUBLISHED_WEIGHTS)
+    if published and "networks" in top:
+        raise top.make_error("has both networks and explains; leave one of them out")
+    given = tuple(map(make_weights_title, published))
     references = len(networks) or len(given) or top.read_integer("references", 1, MAX_SEEDS, 3)
     blocks = read_blocks(top, dataset)
     with top.add_location_to_errors():

@@ -54,7 +54,11 @@ def write_new_suite_file(
         raise CallerError(f"{seen}; rename the folder")
     text = compose_suite_text(name, record, location, paper)
     if not record.tabular:
-        warn(_describe_augmentation(record))
+        augmentation = _choose_augmentation(record)
+        other = 'with left-right mirror images; write "shift" if they may belong to another class, as spectrograms do'
+        if augmentation is Augmentation.SHIFT:
+            other = 'without mirror images; write "shift-flip" if left-right mirror images belong to the same class'
+        warn(f'augmentation = "{augmentation}", {other}')
         if not path.exists():
             sheet = path.with_name(f"{name}-classes.png")
             write_contact_sheet(list_user_images(record), sheet)
@@ -70,47 +74,39 @@ def write_new_suite_file(
 
 def compose_suite_text(name: str, record: DatasetRecord, location: str, paper: bool = False) -> str:
     """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    text = _compose_settings(name, record, location) + _compose_blocks(record, paper)
-    lines = [line.rpartition("  # ") for line in text.split("\n")]
-    width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
-    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
-
-
-def _compose_settings(name: str, record: DatasetRecord, location: str) -> str:
-    """Return the lines of a suite's file from its name to its recipe."""
-    noun, columns = ("rows", f", {record.channels:,} columns") if record.tabular else ("images", "")
+    noun, columns, shape = ("rows", f", {record.channels:,} columns", "") if record.tabular else ("images", "", "\n")
     references = f"{_count_seeds(record, False)}  # explained networks: many show how much networks differ"
     network = 'name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)'
     if not record.tabular:
         references = "5  # explained networks; with only one, verdicts hold for this network only"
         others = "resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"
         network = f'name = "resnet-quick"  # or {others}'
+        comment = "pixels per side; the short side is scaled to this size, then the centre is cut out"
+        shape += f"size = {record.size}  # {comment}\nchannels = {record.channels}  # 3 for colour, 1 for grey"
+    if record.window:
+        comment = "values that become black and white: 1st and 99th percentile of training images; others are clipped"
+        shape += f"\nwindow = {format_window(record.window)}  # {comment}"
+    elif record.depth:
+        shape += f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1"
     lines = compose_recipe_lines(record.train_images, None if record.tabular else _choose_augmentation(record))
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
-    return f"""\
+    text = f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes{columns}, {record.train_images:,} training and {record.test_images:,} test {noun}"
 references = {references}
 
 [data]
 {_compose_location(record, location)}
-{_compose_split(record)}{"" if record.tabular else _compose_shape(record)}
+{_compose_split(record)}{shape}
 
 [network]  # the network that is explained, and trained anew on degraded {noun}
 {network}
 
 {recipe}
-"""
-
-
-def _compose_shape(record: DatasetRecord) -> str:
-    depth = f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" * bool(record.depth)
-    if record.window:
-        comment = "values that become black and white: 1st and 99th percentile of training images; others are clipped"
-        depth = f"\nwindow = {format_window(record.window)}  # {comment}"
-    return f"""
-size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut out
-channels = {record.channels}  # 3 for colour, 1 for grey{depth}"""
+{_compose_blocks(record, paper)}"""
+    commented = [line.rpartition("  # ") for line in text.split("\n")]
+    width = max(len(code) for code, _, _ in commented if len(code) < 60)  # aligns the comments of short lines
+    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in commented)
 
 
 def _choose_augmentation(record: DatasetRecord) -> Augmentation:
@@ -118,50 +114,34 @@ def _choose_augmentation(record: DatasetRecord) -> Augmentation:
     return Augmentation.SHIFT if record.channels == 1 else Augmentation.SHIFT_FLIP
 
 
-def _describe_augmentation(record: DatasetRecord) -> str:
-    """Return the augmentation that the suite's file has, and when to change it, in a line for the user."""
-    if _choose_augmentation(record) is Augmentation.SHIFT:
-        other = 'without mirror images; write "shift-flip" if left-right mirror images belong to the same class'
-    else:
-        other = 'with left-right mirror images; write "shift" if they may belong to another class, as spectrograms do'
-    return f'augmentation = "{_choose_augmentation(record)}", {other}'
-
-
-def _join_toml_values(*names: str) -> str:
-    return ", ".join(map(format_toml, names))
-
-
 def _compose_location(record: DatasetRecord, location: str) -> str:
-    if record.own == FOLDERS:
-        return _compose_folder_location(record, location)
+    """Return the lines that say where images or rows are, and which folders, files or columns have their classes."""
+    place = format_toml(location)
     if record.tabular:
         comment = "the features; the columns that new-suite listed as left out are missing"
         columns = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
         return f"""\
-table = {format_toml(location)}  # a parquet or CSV file, relative to this file
+table = {place}  # a parquet or CSV file, relative to this file
 label_column = {format_toml(record.label_column)}  # the classes\
 {columns if record.columns else "; every other column is a feature"}"""
-    return f"""\
-parquet = {format_toml(location)}  # parquet files of images and labels; relative to this file
+    if record.own != FOLDERS:
+        return f"""\
+parquet = {place}  # parquet files of images and labels; relative to this file
 image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
 label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
-
-
-def _compose_folder_location(record: DatasetRecord, location: str) -> str:
-    """Return the lines that say where images in folders are, and which folder or file names their classes."""
-    lines = [f"images = {format_toml(location)}  # one folder per class; relative to this file"]
+    lines = [f"images = {place}  # one folder per class; relative to this file"]
     if record.label_files:
         files: object = record.label_files if len(record.label_files) > 1 else record.label_files[0]
         lines = [
-            f"images = {format_toml(location)}  # folder of images and label files; relative to this file",
+            f"images = {place}  # folder of images and label files; relative to this file",
             f"labels = {format_toml(files)}  # files that give the class of each image; relative to the folder",
         ]
-    columns = {
+    named = {
         "path_column": (record.path_column, "the column of the images' names, or a pattern of columns in braces"),
         "label_column": (record.label_column, "the column of the classes"),
         "split_column": (record.split_column, "the column of the splits"),
     }
-    lines += [f"{key} = {format_toml(value)}  # {comment}" for key, (value, comment) in columns.items() if value]
+    lines += [f"{key} = {format_toml(value)}  # {comment}" for key, (value, comment) in named.items() if value]
     if record.class_depth != 1:
         depth: object = record.class_depth if record.class_depth != WHOLE_PATH else "last"
         lines.append(f"class_depth = {format_toml(depth)}  # level of the folders that name classes")
@@ -233,22 +213,20 @@ levels = {format_toml(usual or PAPER_LEVELS)}  # fractions of the features to re
     # the estimators of the suite `quick`; columns of a table have no neighbours
     rows = [[find_estimator(name) for name in block.estimators] for block in SUITES["quick"].blocks]
     suited = [[row for row in block if not (record.tabular and row.uses_neighbouring_features)] for block in rows]
-    retrained, explaining = (
-        _join_toml_values(*(row.id for row in block if not row.is_control_or_search)) for block in suited
-    )
-    searches = _join_toml_values(*(row.id for row in suited[1] if row.is_search))
+    retrained, explaining = (format_toml([row.id for row in block if not row.is_control_or_search]) for block in suited)
+    searches = format_toml([row.id for row in suited[1] if row.is_search])
     return f"""{introduction}
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
-estimators = [{retrained}]
+estimators = {retrained}
 levels = {format_toml(usual or (0.9,))}  # fractions of the features to remove; each level takes further training runs
 {seeds}
 
 [[block]]  # does a map explain its network rather than another? Nothing is trained
 protocols = ["own-network"]
 estimators = [
-    {explaining},
-    {searches},  # controls: what as many passes earn without an explanation
+    {explaining[1:-1]},
+    {searches[1:-1]},  # controls: what as many passes earn without an explanation
 ]
 levels = {format_toml(usual or OWN_NETWORK_LEVELS)}
 seeds = 1

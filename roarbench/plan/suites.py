@@ -64,15 +64,12 @@ class _Suites(UserDict[Key, SuiteSpec]):
 _NAME_AND_VERSION = re.compile(r'(?m)^name = "(.*)"\nversion = (\d+)$')
 
 
-def _list_suite_files() -> dict[tuple[str, int | str], Any]:
-    """Return the files of all versions of the named suites, quick suites first; old versions are in the results."""
-    files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
-    found = ((_NAME_AND_VERSION.findall(file.read_text("utf-8"))[0], file) for file in files)
-    versions = {(name, int(version)): file for (name, version), file in found}
-    return {key: versions[key] for key in sorted(versions, key=lambda key: (not key[0].startswith("quick"), *key))}
-
-
-SUITE_VERSIONS = _Suites(_list_suite_files())
+# files of all versions, quick suites first; old versions are in the results
+_files = (*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ()))
+_found = ((_NAME_AND_VERSION.findall(file.read_text("utf-8"))[0], file) for file in _files)
+_versions: dict[tuple[str, int | str], Any] = {(name, int(version)): file for (name, version), file in _found}
+_order = sorted(_versions, key=lambda key: (not key[0].startswith("quick"), *key))
+SUITE_VERSIONS = _Suites({key: _versions[key] for key in _order})
 # newest version of each name: SUITE_VERSIONS is sorted by version
 SUITES = _Suites({name: file for (name, _), file in SUITE_VERSIONS.data.items()})
 
