@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import Start
     from roarbench.store.results import ResultsStore
-    from roarbench.submissions.submission_file import Submission
 
 
 def run(
@@ -94,27 +93,16 @@ def run(
     return int(bool(finished.failed))
 
 
-def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
-    if not submitted.submission:
-        return []
-    from roarbench.execution.submission_intake import read_submissions
-
-    return read_submissions(submitted.submission)
-
-
 @contextmanager
 def _open_store_and_submit(suite: "Suite", submitted: SubmissionOptions) -> "Iterator[tuple[ResultsStore, SuiteSpec]]":
     """Open a suite's store, and yield it with the requested part of the suite, which has the accepted submissions."""
-    submissions = _read_submissions(submitted)
+    from roarbench.execution.submission_intake import check_and_store_submissions, read_submissions
+    from roarbench.store.workspace import Workspace
+
+    submissions, mode = read_submissions(submitted.submission), submitted.make_mode(suite)
     _explain_additional_seeds(suite)
     with suite.open_store_for_writing(err) as results:
-        if not submissions:
-            yield results, suite.select_part()
-            return
-        from roarbench.execution.submission_intake import check_and_store_submissions
-        from roarbench.store.workspace import Workspace
-
-        mode, workspace = submitted.make_mode(suite), Workspace(suite.settings.store)
+        workspace = Workspace(suite.settings.store)
         yield results, suite.select_part(check_and_store_submissions(submissions, mode, results, workspace, err))
 
 
@@ -155,7 +143,7 @@ def plan(
 ) -> None:
     """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite, options)
-    part, data, decoded, codes = suite.select_part(), work.data, None, dict[str, bytes]()
+    suite.select_part()  # raises before torch is imported
     _explain_additional_seeds(suite)
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
@@ -163,19 +151,17 @@ def plan(
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import make_plan
     from roarbench.execution.rate_measurement import measure_rates_of_this_machine
+    from roarbench.execution.submission_intake import map_ids_to_code, read_submissions
     from roarbench.execution.workload import choose_default_worker_count, count_missing_work
     from roarbench.store.workspace import Workspace
 
-    workers = work.workers or choose_default_worker_count(part.dataset_record.size)
-    if data:
-        decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
-    if submitted.submission:
-        from roarbench.execution.submission_intake import map_ids_to_code
-
-        codes = map_ids_to_code(_read_submissions(submitted), submitted.make_mode(suite))
-        part = suite.select_part(list(codes))
-    suite_results = load_results_reused_by_run(part, suite.settings, decoded)
-    lacking, _ = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
+    record, workspace, decoded = suite.plan.dataset_record, Workspace(work.store), None
+    workers = work.workers or choose_default_worker_count(record.size)
+    if work.data:
+        decoded = find_decoded_fingerprint(record, workspace.data, work.data, work.limit)
+    codes = map_ids_to_code(read_submissions(submitted.submission), submitted.make_mode(suite))
+    suite_results = load_results_reused_by_run(suite.select_part(list(codes)), suite.settings, decoded)
+    lacking, _ = count_missing_work(suite_results, workspace, bool(work.data) and not decoded)
     say = partial(err.print, soft_wrap=True)
     rates = measure_rates_of_this_machine(suite_results.suite, lacking, say, codes) if measure else None
     forecast = make_plan(suite_results, lacking, workers, rates)

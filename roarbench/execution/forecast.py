@@ -97,8 +97,7 @@ class AssumedSpeeds(NamedTuple):
     basis: str
     train: float
     train_small: float  # training with images of at most `SMALL` pixels per side
-    predict: float
-    explain: float
+    infer: float  # scoring and explaining
     rank: float  # seconds per feature of a ranking
     step: float = 0.0  # minimum seconds of a training step, for any network
     replayed_step: float = 0.0  # the same if CUDA graphs replay the steps
@@ -111,8 +110,7 @@ CORE = AssumedSpeeds(
     "60 GFLOP/s a core in training, 40 otherwise, and 5 ms for the smallest step",
     train=6e10,
     train_small=6e10,
-    predict=4e10,
-    explain=4e10,
+    infer=4e10,
     rank=2.5e-8,
     # `resnet-quick` with 8 images of 32 x 32 on a busy AMD EPYC: 5.8 ms per step, 5.2 per explanation. `mlp` takes 1.4
     # and 0.9 ms
@@ -128,8 +126,7 @@ GPU = AssumedSpeeds(
     "an H100 at 81 TFLOP/s in training (34 up to 64 pixels), 40 otherwise (not measured)",
     train=8.1e13,
     train_small=3.4e13,
-    predict=4e13,
-    explain=4e13,
+    infer=4e13,
     rank=1e-9,  # the GPU sorts the features; not measured
     # times of `resnet-quick`: a process launches kernels, or prepares batches, more slowly than the GPU computes
     step=0.007,
@@ -161,8 +158,8 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         basis=machine.basis,
         decode=_DECODE * record.size**2,
         train=train,
-        predict=max(flops / machine.predict, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.explanation / explained),
+        predict=max(flops / machine.infer, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
+        explain=max(EXPLAIN * flops / machine.infer, machine.explanation / explained),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
         fill=_FILL * prod(record.shape),

@@ -77,14 +77,9 @@ class StageDisplay(ProgressDisplay):
 
 
 class StepDisplay(ProgressDisplay):
-    """Display of the progress of steps and of the time left.
+    """Display of the progress of steps and of the time left; measured times replace the estimates gradually.
 
-    Measured times replace the estimates gradually (`_EQUAL_WEIGHT_SHARE`).
-
-    Args:
-        cost: Returns the expected core-seconds of a step.
-        workers: Number of cores that share the work.
-        load: Expected wall seconds per core-second.
+    `cost` returns the expected core-seconds of a step; `load` is the expected wall seconds per core-second.
     """
 
     def __init__(

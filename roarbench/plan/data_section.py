@@ -51,109 +51,95 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
     record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_values_and_preprocessing(section)
     record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     readers = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}
-    record = readers[kinds[0]](section, base, record)
+    record = replace(record, **readers[kinds[0]](section, base))
     section.refuse_unread_keys()
     with section.add_location_to_errors():
         return append_record_hash(record.name, add_class_and_image_counts(record) if record.own else record)
 
 
-def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
+def _read_splits_or_share(section: TomlTable, single_split_name: str) -> dict[str, Any]:
     """Read the names of the splits; with `test_share`, there is a single split, from which test images are drawn."""
     split_keys = [key for key in ("train", "test") if key in section]
     if "test_share" in section:
         if split_keys:
             remedy = "write either train and test, or only test_share"
             raise section.make_error(f"has {split_keys[0]} and test_share; {remedy}")
-        share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
-        return replace(record, train_split=single_split_name, test_split=single_split_name, share=share, seed=seed)
+        return _read_share(section) | dict.fromkeys(("train_split", "test_split"), single_split_name)
     if "test" not in split_keys:
         seen = "has train and no test" if split_keys else "names no split"
         remedy = 'write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
         raise section.make_error(f"{seen}; {remedy}")
     test = section.read_text("test")
-    if split_keys == ["test"]:
-        return replace(record, train_split=test, test_split=test)
-    train = section.read_text("train")
-    if train == test:
+    train = section.read_text("train", test)
+    if "train" in split_keys and train == test:
         remedy = "write two different splits, or only test_share = 0.2"
         raise section.make_error(f"train and test are both '{train}'; {remedy}")
-    return replace(record, train_split=train, test_split=test)
+    return {"train_split": train, "test_split": test}
 
 
-def _read_class_count_and_numbering(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+def _read_share(section: TomlTable) -> dict[str, Any]:
+    return {"share": section.read_number("test_share", 0.01, 0.9), "seed": section.read_integer("seed", 0, 2**31, 0)}
+
+
+def _read_class_count_and_numbering(section: TomlTable) -> dict[str, Any]:
     """Read the number of classes; if the section has this number, labels are indices of the network's outputs."""
     classes = section.read_integer("classes", 2, _MAX_COUNT, 0)
-    return replace(record, classes=classes, numbered=classes > 0)
+    return {"classes": classes, "numbered": classes > 0}
 
 
-def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    record = replace(record, own=FOLDERS, folder=_read_folder(section, "images", base))
-    if "class_depth" in section and not section.has_value("class_depth", "last"):
-        record = replace(record, class_depth=section.read_integer("class_depth", 1, _MAX_DEPTH))
+def _read_images(section: TomlTable, base: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = {"own": FOLDERS, "folder": _read_folder(section, "images", base)}
+    if section.has_value("class_depth", "last"):
+        fields["class_depth"] = WHOLE_PATH
     elif "class_depth" in section:
-        record = replace(record, class_depth=WHOLE_PATH)
+        fields["class_depth"] = section.read_integer("class_depth", 1, _MAX_DEPTH)
     if "leave_out" in section:
-        record = replace(record, left_out=section.read_texts("leave_out"))
+        fields["left_out"] = section.read_texts("leave_out")
     columns = ("path_column", "label_column", "split_column")
-    if "labels" not in section:
-        for key in columns:
-            if key in section:
-                raise section.make_error(f'has {key}, but no labels; write labels = "FILE" too')
-        return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
-    files = section.read_text_or_texts("labels")
-    for file in files:
-        if Path(file).is_absolute() or ".." in Path(file).parts:
-            seen = f"labels is '{file}', expected a path relative to the folder of images and inside it"
-            raise section.make_error(f"{seen}; write in images the folder that holds images and label files")
-    path, label, split = (section.read_text(key, "") for key in columns)
-    record = replace(record, label_files=files, path_column=path, label_column=label, split_column=split)
-    return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
+    if "labels" in section:
+        fields["label_files"] = section.read_text_or_texts("labels")
+        for file in fields["label_files"]:
+            if Path(file).is_absolute() or ".." in Path(file).parts:
+                seen = f"labels is '{file}', expected a path relative to the folder of images and inside it"
+                raise section.make_error(f"{seen}; write in images the folder that holds images and label files")
+        fields |= {key: section.read_text(key, "") for key in columns}
+    elif present := [key for key in columns if key in section]:
+        raise section.make_error(f'has {present[0]}, but no labels; write labels = "FILE" too')
+    return fields | _read_splits_or_share(section, ".") | _read_class_count_and_numbering(section)
 
 
-def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    folder = _read_folder(section, "parquet", base)
-    record = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "train"))
-    return replace(_read_column_names(section, record), own=PARQUET, folder=folder)
+def _read_parquet(section: TomlTable, base: Path) -> dict[str, Any]:
+    own = {"own": PARQUET, "folder": _read_folder(section, "parquet", base)}
+    splits, classes = _read_splits_or_share(section, "train"), _read_class_count_and_numbering(section)
+    return own | splits | classes | _read_column_names(section)
 
 
-def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+def _read_table(section: TomlTable, base: Path) -> dict[str, Any]:
     file = (base / section.read_text("table")).resolve()
     if not file.is_file():
         state = "a folder" if file.is_dir() else "missing"
         remedy = "write the path of a parquet or CSV file, relative to the suite's file"
         raise section.make_error(f"table is {state}: {file}; {remedy}")
-    return replace(
-        record,
-        own=TABLE,
-        folder=str(file),
-        label_column=section.read_text("label_column", "label"),
-        columns=section.read_texts("columns") if "columns" in section else (),
-        share=section.read_number("test_share", 0.01, 0.9),
-        seed=section.read_integer("seed", 0, 2**31, 0),
-    )
+    label = section.read_text("label_column", "label")
+    columns = section.read_texts("columns") if "columns" in section else ()
+    return {"own": TABLE, "folder": str(file), "label_column": label, "columns": columns} | _read_share(section)
 
 
-def _read_column_names(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    image, label = (section.read_text(f"{kind}_column", kind) for kind in ("image", "label"))
-    return replace(record, image_column=image, label_column=label)
+def _read_column_names(section: TomlTable) -> dict[str, Any]:
+    return {f"{kind}_column": section.read_text(f"{kind}_column", kind) for kind in ("image", "label")}
 
 
-def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+def _read_hub(section: TomlTable, base: Path) -> dict[str, Any]:
     hub, revision = section.read_text("hub"), section.read_text("revision")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", hub):
         raise section.make_error(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
         seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
         raise section.make_error(f"{seen}; the data set's page on the hub lists commits under Files, History")
-    return replace(
-        _read_column_names(section, _read_splits_or_share(section, record, "train")),
-        hub=hub,
-        revision=revision,
-        config=section.read_text("config", ""),
-        classes=section.read_integer("classes", 2, _MAX_COUNT),
-        train_images=section.read_integer("train_images", 2, _MAX_COUNT),
-        test_images=section.read_integer("test_images", 1, _MAX_COUNT),
-    )
+    named = _read_splits_or_share(section, "train") | _read_column_names(section)
+    least = {"classes": 2, "train_images": 2, "test_images": 1}
+    counts = {key: section.read_integer(key, low, _MAX_COUNT) for key, low in least.items()}
+    return {"hub": hub, "revision": revision, "config": section.read_text("config", "")} | named | counts
 
 
 def _read_folder(section: TomlTable, key: str, base: Path) -> str:
