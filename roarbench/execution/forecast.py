@@ -189,24 +189,6 @@ class ShorteningStep(NamedTuple):
 _FULL_SUITES = {"imagenet": "imagenet-paper"}  # from a short suite to the suite that it shortens
 
 
-def list_suites_from_full_to_short(full: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield descriptions of changes and suites; each suite takes one more setting from the short version."""
-    yield full.title, full
-    suite, recipe = replace(full, recipe=short.recipe), short.recipe_record
-    yield f"short recipe ({recipe.epochs:g} epochs instead of {full.recipe_record.epochs:.0f})", suite
-    suite = replace(suite, references=short.references)
-    yield f"{short.references} explained network instead of {full.references}", suite
-    (block,) = short.blocks
-    dropped = dict.fromkeys(each.protocol.title for each in suite.blocks if each.protocol != block.protocol)
-    suite = replace(suite, blocks=tuple(each for each in suite.blocks if each.protocol == block.protocol))
-    yield f"without {', '.join(dropped)}", suite
-    suite = replace(suite, blocks=tuple(replace(each, seeds=block.seeds) for each in suite.blocks))
-    yield f"{block.seeds} seeds", suite
-    suite = replace(suite, blocks=tuple(replace(each, levels=block.levels) for each in suite.blocks))
-    yield f"levels {', '.join(f'{t:g}' for t in block.levels)}", suite
-    yield f"{len(short.estimators)} estimators, maps in {short.maps}: {short.title}", short
-
-
 @dataclass(frozen=True)
 class Plan:
     """Missing work of a suite, with the cost of the work."""
@@ -221,12 +203,29 @@ class Plan:
 
     @property
     def steps_from_full_suite(self) -> list[ShorteningStep]:
-        """Return the cost of each step from the full suite to this suite; empty if this suite shortens no other."""
+        """Return the cost of each step from the full suite to this suite; empty if this suite shortens no other.
+
+        Each step takes one more setting from the short version.
+        """
         if self.suite.name not in _FULL_SUITES:
             return []
-        steps, rates = [], self.estimates[-1]
         short = find_builtin_suite(self.suite.name)  # without the call's selection of estimators or seeds
-        for change, suite in list_suites_from_full_to_short(find_builtin_suite(_FULL_SUITES[short.name]), short):
+        full = find_builtin_suite(_FULL_SUITES[short.name])
+        changed, recipe, (block,) = replace(full, recipe=short.recipe), short.recipe_record, short.blocks
+        changes = [(full.title, full)]
+        changes.append((f"short recipe ({recipe.epochs:g} epochs instead of {full.recipe_record.epochs:.0f})", changed))
+        changed = replace(changed, references=short.references)
+        changes.append((f"{short.references} explained network instead of {full.references}", changed))
+        dropped = dict.fromkeys(each.protocol.title for each in full.blocks if each.protocol != block.protocol)
+        kept = tuple(each for each in full.blocks if each.protocol == block.protocol)
+        changes.append((f"without {', '.join(dropped)}", replace(changed, blocks=kept)))
+        kept = tuple(replace(each, seeds=block.seeds) for each in kept)
+        changes.append((f"{block.seeds} seeds", replace(changed, blocks=kept)))
+        kept = tuple(replace(each, levels=block.levels) for each in kept)
+        changes.append((f"levels {', '.join(f'{t:g}' for t in block.levels)}", replace(changed, blocks=kept)))
+        changes.append((f"{len(short.estimators)} estimators, maps in {short.maps}: {short.title}", short))
+        steps, rates = [], self.estimates[-1]
+        for change, suite in changes:
             work = count_work(suite, list_planned_runs(suite))
             # recipes may have other image sizes
             area = suite.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area

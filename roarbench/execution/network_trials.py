@@ -43,7 +43,7 @@ from roarbench.estimators.network_copies import fold_batchnorm
 from roarbench.execution.network_weights import build_starting_network, build_suite_network
 from roarbench.execution.run_inputs import get_device_mean
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite import CustomSuite, SuiteSpec
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import drop_estimators_of_user_suite, parse_suite
 from roarbench.stats.chance import compute_largest_class_share, is_at_or_near_chance
 
@@ -78,8 +78,15 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     """
     if suite.own is None:
         return ApplicableSuite(suite)
-    if suite.networks:
-        return _drop_inapplicable_to_any_network(suite, suite.own)
+    if suite.networks:  # drop what does not apply to any of the networks
+        singles = (
+            replace(suite, model=network.model, own=replace(suite.own, source=network.source), networks=())
+            for network in suite.networks
+        )
+        parts = list(map(check_network_and_drop_estimators, singles))
+        reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
+        lines = dict.fromkeys(line for part in parts for line in part.warnings)
+        return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), list(lines))
     record = suite.dataset_record
     trains = trains_explained or any(block.protocol.trains for block in suite.blocks)
     generator = torch.Generator().manual_seed(0)
@@ -108,23 +115,14 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     load_state_and_check_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
         _check_folded_copy(model, images, suite)
-    names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     explain = cache(partial(_explain_inapplicable, model=model, images=images[:1]))  # many rows have one base
-    reasons = {
-        name: reason for name in names if (reason := suite.explain_inapplicable(name) or explain(_find_tried(name)))
-    }
+    reasons = {}
+    for name in dict.fromkeys(name for block in suite.own.blocks for name in block.estimators):  # all requested ones
+        row = find_estimator(name)  # the base of an ensemble is tried, and no twin
+        tried = find_estimator(row.id_without_last_twin) if row.form == "base" else ESTIMATORS[row.base]
+        if reason := suite.explain_inapplicable(name) or explain(tried):
+            reasons[name] = reason
     return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), warnings)
-
-
-def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
-    singles = (
-        replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
-        for network in suite.networks
-    )
-    parts = list(map(check_network_and_drop_estimators, singles))
-    reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
-    warnings = dict.fromkeys(line for part in parts for line in part.warnings)
-    return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), list(warnings))
 
 
 def _draw_two_images(generator: torch.Generator, *shape: int) -> Tensor:
@@ -181,12 +179,6 @@ def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> Non
         if len(shape) == 2 and shape[1] > record.classes:
             remedy = f"; write classes = {shape[1]} under [data], and label images by the network's outputs"
         raise CallerError(f"{name} returned shape {shape} for two images, {expected}{remedy}")
-
-
-def _find_tried(name: str) -> Estimator:
-    """Return the estimator that is tried for a row: the base of an ensemble, and no twin."""
-    row = find_estimator(name)
-    return find_estimator(row.id_without_last_twin) if row.form == "base" else ESTIMATORS[row.base]
 
 
 def _explain_inapplicable(tried: Estimator, model: nn.Module, images: Tensor) -> str:

@@ -97,13 +97,7 @@ def load_given_weights(
         model.load_state_dict(published)
         config = timm.get_pretrained_cfg(name)
         return Normalisation(*parse_mean_and_std(list(config.mean), list(config.std), 1, channels, weights))
-    if weights in PUBLISHED_WEIGHTS:
-        path = _fetch_torchvision_file(PUBLISHED_WEIGHTS[weights].file)
-    elif weights.startswith(TORCHVISION):
-        name, _, version = weights.removeprefix(TORCHVISION).partition("@")
-        path = _fetch_torchvision_file(_find_torchvision_file_name(name, version))
-    else:
-        path = Path(weights)
+    path = _fetch_torchvision_file(weights) if weights.startswith(TORCHVISION) else Path(weights)
     own = model.state_dict()
     named, metadata = read_weights(path)
     state = _strip_name_prefixes(named, own.keys())
@@ -131,13 +125,14 @@ def load_starting_weights(start: str, model: nn.Module, channels: int, network: 
     load_given_weights(weights, model, channels, network, keeps_other_head=of_torchvision)
 
 
-def _find_torchvision_file_name(name: str, weights: str) -> str:
-    from roarbench.compute.torchvision_networks import find_torchvision_weights  # the import takes a second
+def _fetch_torchvision_file(weights: str) -> Path:
+    if weights in PUBLISHED_WEIGHTS:
+        file = PUBLISHED_WEIGHTS[weights].file
+    else:
+        from roarbench.compute.torchvision_networks import find_torchvision_weights  # the import takes a second
 
-    return str(find_torchvision_weights(name, weights).url).rpartition("/")[2]
-
-
-def _fetch_torchvision_file(file: str) -> Path:
+        name, _, version = weights.removeprefix(TORCHVISION).partition("@")
+        file = str(find_torchvision_weights(name, version).url).rpartition("/")[2]
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name

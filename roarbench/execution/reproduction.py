@@ -158,11 +158,11 @@ class Reproduction:
     @property
     def version_and_hardware_differences(self) -> list[str]:
         """Describe each difference in versions or hardware that both results record."""
-        old, new = self.stored.provenance, self.again.provenance
-        pairs = [("code", old.code_version, new.code_version)]
-        before, now = old.known_values, new.known_values
-        pairs += [(name, before[name], now[name]) for name in before if name in now]
-        return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
+        before, now = (
+            {"code": one.code_version} | one.known_values for one in (self.stored.provenance, self.again.provenance)
+        )
+        changed = [name for name in before if name in now and before[name] != now[name]]
+        return [f"{name} was {before[name]}, is now {now[name]}" for name in changed]
 
     def format_report(self) -> str:
         """Return the report for a terminal."""

@@ -87,11 +87,16 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
     return StreamedImages(images[split].pixels, masks, torch.tensor(images.mean), cell.unit, choose_device())
 
 
-def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
-    """Return the test inputs of a run; `masks`, from `extract_packed_test_masks`, are read for matched twins only."""
-    if masks is not None and _find_twin_kind(run) == MATCHED_IMAGE:
-        return remove_features(images, Split.TEST, masks, run.cell)
-    return make_run_inputs(images, run, rankings, Split.TEST)
+def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None) -> tuple[Inputs, NDArray[np.uint8] | None]:
+    """Return the test inputs of a run, and the packed masks of removed features, uint8 (n, width), if it has any."""
+    if rankings is None:
+        return make_run_inputs(images, run, None, Split.TEST), None
+    masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)
+    if _find_twin_kind(run) != MATCHED_IMAGE:
+        return make_run_inputs(images, run, rankings, Split.TEST), masks
+    paired_images = _draw_other_image_indices(images, Split.TEST, run.seed)
+    masks = make_packed_other_image_masks(images, run, rankings, masks, paired_images)
+    return remove_features(images, Split.TEST, masks, run.cell), masks
 
 
 def exchange_rankings_if_twin(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
@@ -109,17 +114,6 @@ def _find_twin_kind(run: Run) -> str:
     """Return the twin's kind if a run's estimator is a twin; empty for other estimators and for untouched images."""
     estimator = run.cell.estimator_record
     return estimator.twin if estimator else ""
-
-
-def extract_packed_test_masks(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
-    """Return the packed masks by which a run degrades the test images, uint8 (n, width); None without rankings."""
-    if rankings is None:
-        return None
-    masks = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, run.cell.order, rankings.layout)
-    if _find_twin_kind(run) != MATCHED_IMAGE:
-        return masks
-    paired_images = _draw_other_image_indices(images, Split.TEST, run.seed)
-    return make_packed_other_image_masks(images, run, rankings, masks, paired_images)
 
 
 def _draw_other_image_indices(images: ImageData, split: Split, seed: int) -> NDArray[np.int64]:

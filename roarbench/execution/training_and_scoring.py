@@ -40,7 +40,6 @@ from roarbench.execution.network_weights import build_starting_network, load_giv
 from roarbench.execution.ranking_jobs import MAX_LOADED_NETWORKS
 from roarbench.execution.run_inputs import (
     exchange_rankings_if_twin,
-    extract_packed_test_masks,
     make_images_with_exchanged_masks,
     make_run_inputs,
     make_test_inputs,
@@ -157,10 +156,10 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
             t, channels = cell.t, images.record.channels
             norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
         model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
-        inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
-        loss = fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
-    masks, batch = extract_packed_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
-    logits = predict_logits(model, make_test_inputs(images, run, rankings, masks), norm, batch)
+        train, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+        loss = fit(model, train, labels, norm, run.recipe_record, run.seed, checkpoint)
+    inputs, masks = make_test_inputs(images, run, rankings)
+    logits = predict_logits(model, inputs, norm, choose_scoring_batch_size(images.record.size))
     correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
     seconds += checkpoint.seconds_before  # of a training run that was interrupted
     result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
@@ -244,19 +243,20 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
         for network in map(work.find_scored_network, runs)
     }
     results, annotations = list[RunResult](), _annotate(images, runs[0].data, rankings)
-    get_level, size = attrgetter("cell.t"), images.record.size
+    get_level = attrgetter("cell.t")
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)
-        masks = extract_packed_test_masks(images, level[0], rankings)
-        smoothness = _compute_smoothness(images, level[0], masks)
         targets = explained.store.load_predictions(Split.TEST).targets
+        masks = None
         scored = [work.find_scored_network(run) for run in level]
         if level[0].cell.estimator == CLEAN:  # predictions on untouched images are stored
             predicted = [network.store.load_predictions(Split.TEST).targets for network in scored]
         else:
-            inputs, batch = make_test_inputs(images, level[0], rankings, masks), choose_scoring_batch_size(size)
+            inputs, masks = make_test_inputs(images, level[0], rankings)
+            batch = choose_scoring_batch_size(images.record.size)
             logits = predict_logits_of_networks([networks[network] for network in scored], inputs, batch)
             predicted = [network_logits.argmax(1).numpy() for network_logits in logits]
+        smoothness = _compute_smoothness(images, level[0], masks)
         seconds = (time.perf_counter() - start) / len(level)
         for run, classes in zip(level, predicted, strict=True):
             results.append(_make_result(run, classes == targets, seconds, rankings, weights, smoothness))

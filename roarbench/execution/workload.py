@@ -36,7 +36,7 @@ from roarbench.plan.planned_runs import (
     make_common_network_spec,
     make_reference_spec,
 )
-from roarbench.plan.recipes import count_fine_tuning_epochs
+from roarbench.plan.recipes import make_fine_tuning_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import StoredNetwork, StoredReference
 from roarbench.store.published_networks import find_imported_or_packaged_network
@@ -167,7 +167,9 @@ def count_computation(
     own, reference = sum(point.cell.retrain.trains_per_run for point in points), len(missing.references)
     retrained = own + len(missing.common)
     trainings = retrained + (0 if suite.given else reference)
-    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * count_fine_tuning_epochs(recipe)
+    tuning = make_fine_tuning_recipe(recipe)  # its images have full size, so each costs more than the recipe's mean
+    tuning_epochs = tuning.epochs * tuning.mean_relative_image_area / recipe.mean_relative_image_area
+    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * tuning_epochs
     explained, copies, submitted = 0, 0, list[int]()  # `submitted`: images of each submission and network
     for split in Split:
         n, samples = counts[split], defaultdict[str, int](int)  # noisy copies of an image, shared by a job group

@@ -163,11 +163,10 @@ def make_weights_title(reference: str) -> str:
     Raises CallerError if `reference` is neither a readable file nor a name of `PUBLISHED_WEIGHTS`.
     """
     titles = {
-        f"{name}@{Path(weights.file).stem.rpartition('-')[2]}": name for name, weights in PUBLISHED_WEIGHTS.items()
+        name: f"{name}@{Path(weights.file).stem.rpartition('-')[2]}" for name, weights in PUBLISHED_WEIGHTS.items()
     }
-    for title, name in titles.items():
-        if reference == name:
-            return title
+    if reference in titles:
+        return titles[reference]
     try:
         checksum = compute_sha256(Path(reference)) if Path(reference).is_file() else ""
     except OSError as error:  # no permission to read, or an invalid file name
@@ -176,4 +175,5 @@ def make_weights_title(reference: str) -> str:
     if not checksum:
         names = ", ".join(PUBLISHED_WEIGHTS)
         raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
-    return next((title for title in titles if checksum.startswith(title.rpartition("@")[2])), f"file@{checksum[:32]}")
+    published = (title for title in titles.values() if checksum.startswith(title.rpartition("@")[2]))
+    return next(published, f"file@{checksum[:32]}")

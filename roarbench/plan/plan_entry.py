@@ -6,6 +6,7 @@ which most runs of a suite share.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,11 +122,13 @@ def add_rows(suite: SuiteSpec, run: Run, stored: Iterable[tuple[Cell, int]]) -> 
             by_block[protocol, cell.unit, cell.fill].append((cell, seed))
     blocks = [*suite.blocks]
     for (protocol, unit, fill), cells in by_block.items():
-        names = filter(_is_known, {cell.estimator for cell, _ in cells})
-        rows = tuple(sorted({_find_row(name, protocol) for name in names}))
+        rows = set()
+        for name in {cell.estimator for cell, _ in cells}:
+            with suppress(CallerError):  # an estimator of another version
+                rows.add(_find_row(name, protocol))
         levels = tuple(sorted({cell.t for cell, _ in cells}))
         seeds = 1 + max(seed % SEEDS_PER_REPLICATION for _, seed in cells)
-        blocks.append(Block(protocol, rows, levels, seeds, unit, fill))
+        blocks.append(Block(protocol, tuple(sorted(rows)), levels, seeds, unit, fill))
     # submissions do not change the noise that other rows show
     added = frozenset(name for block in blocks for name in block.estimators if find_estimator(name).submitted)
     return replace(suite, blocks=tuple(blocks), added=added)
@@ -135,13 +138,6 @@ def _find_row(estimator: str, protocol: Protocol) -> str:
     """Return the row of a protocol that lists an estimator: the estimator itself, or the parent of a paired twin."""
     record = find_estimator(estimator)
     return record.id_without_last_twin if protocol.twin_kind and record.twin == protocol.twin_kind else estimator
-
-
-def _is_known(estimator: str) -> bool:
-    try:
-        return bool(find_estimator(estimator))
-    except CallerError:  # of another version
-        return False
 
 
 def _find_own_data_and_network(dataset: str, model: str, suites: Sequence[SuiteSpec]) -> CustomSuite | None:

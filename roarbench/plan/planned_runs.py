@@ -17,7 +17,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.protocols import MORF, PROTOCOLS, find_network_scored_without_removal
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
-from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suite import FIRST_REFERENCE_SEED, SEEDS_PER_REPLICATION, SuiteSpec
 
 
 class PlannedRun(NamedTuple):
@@ -91,8 +91,9 @@ def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> Referen
     """Return the identity of the explained network with this number, on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
     model = suite.networks[number].model if suite.networks else suite.model
-    seed, given = suite.compute_reference_seed(number), suite.find_given_weights(number)
-    return ReferenceSpec(suite.dataset, data, model, recipe, seed, given)
+    first = SEEDS_PER_REPLICATION * suite.replication + FIRST_REFERENCE_SEED
+    seed = first + (0 if suite.given else 2 * number)  # one for all given weights; an untrained copy has the next seed
+    return ReferenceSpec(suite.dataset, data, model, recipe, seed, suite.find_given_weights(number))
 
 
 def count_reference_epochs(suite: SuiteSpec) -> float:

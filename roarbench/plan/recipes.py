@@ -197,9 +197,3 @@ def make_fine_tuning_recipe(recipe: Recipe) -> Recipe:
         sides=(1.0,),
         start="",
     )
-
-
-def count_fine_tuning_epochs(recipe: Recipe) -> float:
-    """Return the cost of fine-tuning a common network once, in epochs of a training run by this recipe."""
-    tuning = make_fine_tuning_recipe(recipe)
-    return tuning.epochs * tuning.mean_relative_image_area / recipe.mean_relative_image_area

@@ -50,12 +50,8 @@ class Block:
 def find_recorded_fill_name(name: str) -> str:
     """Return the records' name of a fill, given the users' name; raise UnknownName if there is no such fill."""
     if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
-        raise UnknownName("fill", name, list_fill_names())
+        raise UnknownName("fill", name, map(find_displayed_fill_name, FILLS))
     return fill
-
-
-def list_fill_names() -> list[str]:
-    return list(map(find_displayed_fill_name, FILLS))
 
 
 def find_displayed_fill_name(fill: str) -> str:
@@ -66,7 +62,7 @@ def find_displayed_fill_name(fill: str) -> str:
 def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Raise CallerError for an unknown fill, or if the fill is too slow for masks that change in every epoch."""
     if fill not in FILLS:
-        raise UnknownName("fill", fill, list_fill_names())
+        raise UnknownName("fill", fill, map(find_displayed_fill_name, FILLS))
     if fill not in PLAIN_FILLS and retrain is ScoredNetwork.COMMON:
         *first_fills, last_fill = map(find_displayed_fill_name, PLAIN_FILLS)
         remedy = f"for protocols that exchange masks use {', '.join(first_fills)} or {last_fill}"
@@ -192,10 +188,6 @@ class SuiteSpec:
         """Return the number of the explained network that is scored for a cell."""
         number = decode_network_pair_seed(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed
         return number % SEEDS_PER_REPLICATION % self.references
-
-    def compute_reference_seed(self, number: int) -> int:
-        """Return the seed of an explained network, one for all given weights; an untrained copy has the next seed."""
-        return SEEDS_PER_REPLICATION * self.replication + FIRST_REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def find_fill(self, protocol: Protocol) -> str:
         """Return the fill of a protocol's tables: the fill of its first block, or the mean if it has no block."""

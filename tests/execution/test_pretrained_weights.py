@@ -6,6 +6,7 @@ import math
 import pickle
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors.torch import save_file
 
 from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
+from roarbench.compute import torchvision_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
 from roarbench.estimators.estimator import CONTROLS
@@ -260,7 +262,9 @@ def test_networks_start_from_published_weights(weights, tmp_path, monkeypatch):
 def test_load_starting_weights_skips_last_layer_with_other_classes(publish_weights, monkeypatch):
     published = build_network(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
     file = publish_weights(published).name
-    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: file)
+    monkeypatch.setattr(
+        torchvision_networks, "find_torchvision_weights", lambda name, weights: SimpleNamespace(url=file)
+    )
     model = build_network(OTHER, 3, 3, 32, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     load_starting_weights(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
@@ -277,9 +281,10 @@ def test_make_weights_title_contains_file_checksum(tmp_path):
     # SHA-256 of abc: FIPS 180-2
     assert make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
     assert make_weights_title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
-    assert network_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
+    found = torchvision_networks.find_torchvision_weights("resnet18", "IMAGENET1K_V1")
+    assert found.url.endswith("/resnet18-f37072fd.pth")
     with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):
-        network_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
+        load_starting_weights("torchvision:resnet18/IMAGENET1K_V9", torch.nn.Identity(), 3, "resnet18")
 
 
 def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):

@@ -63,7 +63,7 @@ def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
     assert explained(TWO) == {0: first, 1: second, 2: first}
     assert set(explained(again)) == {10_000, 10_001, 10_002}
     assert not set(explained(again).values()) & {first, second} and first != second
-    made = (suite.compute_reference_seed(number) for suite in (TWO, again) for number in (0, 1))
+    made = (make_reference_spec(suite, "da7a", number).seed for suite in (TWO, again) for number in (0, 1))
     seeds = [seed + twin for seed in made for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # seeds of untrained networks included
     work, one = (count_work(suite, list_planned_runs(suite)) for suite in (TWO, replace(TWO, references=1)))
