@@ -30,8 +30,8 @@ from roarbench.store.workspace import Workspace
 
 _DAY = 86400  # seconds
 _LONG = 3 * _DAY  # seconds; longer times are shown in days, too
-_ON_CORES = {"decode", "noise", "submission"}  # kinds of work that run on CPU cores even with a GPU
-_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of work that pass images through networks
+_ON_CORES = ("decode", "noise", "submission")  # kinds of work that run on CPU cores even with a GPU
+_IN_NETWORKS = ("reference", "attribution", "retraining", "scoring")  # kinds of work that pass images through networks
 # seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
 # for a job of three runs
 JOB_OVERHEAD = 0.02
