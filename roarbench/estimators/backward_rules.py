@@ -4,7 +4,7 @@ captum's rescale rule has two faults: overlapping windows of a max-pool overwrit
 to modules that are used once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import torch
@@ -46,8 +46,7 @@ class Guided(TorchFunctionMode):
     """A mode for the forward pass; its ReLUs use guided backprop if `on` is True during the backward pass.
 
     One forward pass therefore serves the plain gradient and guided backprop. The mode handles `nn.ReLU`,
-    `torch.nn.functional.relu`, `torch.relu` and the tensor method, in place or not. `find_unguided_rectifiers` returns
-    the names of all other rectifiers.
+    `torch.nn.functional.relu`, `torch.relu` and the tensor method, in place or not, and no other rectifier.
 
     Attributes:
         on: Whether the backward pass of each ReLU passes only positive gradients; compiled code keeps the value that
@@ -62,29 +61,33 @@ class Guided(TorchFunctionMode):
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or `_Relu` instead of a ReLU."""
-        if call not in _RELUS and call not in _RELUS_IN_PLACE:
-            result = call(*arguments, **(options or {}))
-            self._follow_masks(call, arguments, options, result)
-            return result
-        self.met_relu = True
-        named = dict(zip(("input", "inplace"), arguments, strict=False)) | (options or {})
-        in_place = call in _RELUS_IN_PLACE or bool(named.get("inplace"))
-        return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
-
-    def _follow_masks(self, call: Any, arguments: Sequence[Any], options: Any, result: Any) -> None:
-        """Mark a comparison with 0 and what is computed from it number by number, as mask.float()."""
-        tensors = [value for value in tree_leaves((arguments, options)) if isinstance(value, Tensor)]
+        if call in _RELUS or call in _RELUS_IN_PLACE:
+            self.met_relu = True
+            named = dict(zip(("input", "inplace"), arguments, strict=False)) | (options or {})
+            in_place = call in _RELUS_IN_PLACE or bool(named.get("inplace"))
+            return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
+        result = call(*arguments, **(options or {}))
+        # masks are comparisons with 0, and what is computed from them number by number, as mask.float()
+        tensors = list_tensors((arguments, options))
         shapes = {tensor.shape for tensor in tensors if getattr(tensor, "is_mask", False)}
         self.met_mask |= any(tensor.requires_grad and tensor.shape in shapes for tensor in tensors)
         if _compares_activation_with_zero(call, arguments) or (isinstance(result, Tensor) and result.shape in shapes):
             result.is_mask = True
+        return result
 
     def explain_why_unguided(self, logits: Tensor) -> str:
         """Return why guided backprop does not apply to the network with these logits; an empty string if it applies."""
-        unguided = find_unguided_rectifiers(logits) or ["comparisons with 0"] * self.met_mask
+        nodes = {node for node, _ in _list_origins((logits.grad_fn, 0))} if logits.grad_fn else set[Node]()
+        names = sorted(set().union(*map(_name_if_unguided_rectifier, nodes)))
+        unguided = names or ["comparisons with 0"] * self.met_mask
         if not self.met_relu and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
         return f"supports only ReLUs, but the network also has {', '.join(unguided)}" if unguided else ""
+
+
+def list_tensors(values: Any) -> list[Tensor]:
+    """Return the tensors in nested lists, tuples and dicts."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def _compares_activation_with_zero(call: Any, arguments: Sequence[Any]) -> bool:
@@ -113,18 +116,6 @@ class _Relu(torch.autograd.Function):
         if ctx.guide.on:
             gradient = gradient.clamp(min=0)
         return torch.ops.aten.threshold_backward(gradient, y, 0), None, None
-
-
-def find_unguided_rectifiers(logits: Tensor) -> list[str]:
-    """Return the sorted names of the rectifiers in the logits' autograd graph to which `Guided` does not apply."""
-    nodes = set[Node]()
-    front = [logits.grad_fn]
-    while front:
-        node = front.pop()
-        if node is not None and node not in nodes:
-            nodes.add(node)
-            front += [parent for parent, _ in list_inputs(node)]
-    return sorted(set().union(*map(_name_if_unguided_rectifier, nodes)))
 
 
 def list_inputs(node: Node) -> list[Value]:
@@ -156,7 +147,7 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
 
 def _is_rectifier(name: str, inputs: Sequence[Value]) -> bool:
     """Return whether an operation joins two functions of one tensor so that they are a rectifier."""
-    one, other = map(_list_origins, inputs)
+    one, other = (_list_origins(value, _ELEMENTWISE_NODES) for value in inputs)
     between = {get_operation(node) for node, _ in one ^ other}  # from the tensor to one of the functions
     if not one & other or between - _ELEMENTWISE_NODES:
         return False
@@ -166,15 +157,15 @@ def _is_rectifier(name: str, inputs: Sequence[Value]) -> bool:
     return name in ("Maximum", "Minimum") or "Abs" in parents
 
 
-def _list_origins(value: Value) -> set[Value]:
-    """Return a tensor and those from which elementwise operations computed it, without weights."""
+def _list_origins(value: Value, through: Collection[str] | None = None) -> set[Value]:
+    """Return a tensor and those from which operations, `through` these or any, computed it, without weights."""
     found, front = set[Value](), [value]
     while front:
         value = front.pop()
         name = get_operation(value[0])
         if value not in found and "AccumulateGrad" not in name:
             found.add(value)
-            front += list_inputs(value[0]) if name in _ELEMENTWISE_NODES else []
+            front += list_inputs(value[0]) if through is None or name in through else []
     return found
 
 
@@ -198,17 +189,14 @@ class Rescaled(TorchFunctionMode):
             return call(*arguments, **keywords)
         if not arguments and "input" in keywords:
             arguments = (keywords.pop("input"),)
-        if not arguments or not self._is_batch(arguments[0]):
-            return call(*arguments, **keywords)
-        if call in _ELEMENTWISE:
-            return _Elementwise.apply(arguments[0], call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
-        if not keywords.get("return_indices") and arguments[0].ndim == 4:
-            return _MaxPool.apply(arguments[0], arguments[1:], keywords)  # type: ignore[no-untyped-call]
-        return call(*arguments, **keywords)
-
-    def _is_batch(self, x: Any) -> bool:
+        x: Any = arguments[0] if arguments else None
         has_gradient = isinstance(x, Tensor) and x.requires_grad and x.is_floating_point()
-        return has_gradient and x.ndim > 0 and len(x) > 0 and len(x) % self._count == 0
+        if has_gradient and x.ndim > 0 and len(x) > 0 and len(x) % self._count == 0:
+            if call in _ELEMENTWISE:
+                return _Elementwise.apply(x, call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
+            if not keywords.get("return_indices") and x.ndim == 4:
+                return _MaxPool.apply(x, arguments[1:], keywords)  # type: ignore[no-untyped-call]
+        return call(*arguments, **keywords)
 
 
 class _RecordedShapes(TorchFunctionMode):

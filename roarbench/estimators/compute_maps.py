@@ -72,7 +72,7 @@ def compute_shared_pass_maps(requests: Sequence[MapRequest]) -> list[SharedPassM
         for maps, source in zip(running, sources, strict=True):
             if j < maps.samples:
                 if id(source) not in copies:
-                    copies[id(source)] = source.make_noisy_copies(noise)
+                    copies[id(source)] = source.scale.mul(noise).add_(source.images)
                 maps.add_noisy_copies(copies[id(source)])
     return [maps.finish() for maps in running]
 
@@ -92,12 +92,12 @@ class _RunningMaps:
     def __init__(self, request: MapRequest) -> None:
         self._request = request
         images = request.batch.images
-        self._images = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
+        self.images = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
         plain, self._noisy_bases = list_plain_and_noisy_bases(request.wanted)
         self.samples = request.settings.samples if self._noisy_bases else 0
-        self._plain_maps = compute_base_maps(request, self._images, plain)
-        self._scale = compute_noise_scale(self._images, request.settings.noise)
-        self._moments = {base: RunningMoments(self._images) for base in self._noisy_bases}
+        self._plain_maps = compute_base_maps(request, self.images, plain)
+        self.scale = compute_noise_scale(self.images, request.settings.noise)
+        self._moments = {base: RunningMoments(self.images) for base in self._noisy_bases}
         self._stable_copies = torch.zeros_like(request.batch.targets)
 
     def has_copies_of(self, other: "_RunningMaps") -> bool:
@@ -105,19 +105,15 @@ class _RunningMaps:
         if self._request.settings.noise != other._request.settings.noise:
             return False
         same = self._request.batch.images is other._request.batch.images
-        return same or (self._images.device.type == "cpu" and torch.equal(self._images, other._images))
-
-    def make_noisy_copies(self, noise: Tensor) -> Tensor:
-        """Make one noisy copy of every image; `noise` is standard normal."""
-        return self._scale.mul(noise).add_(self._images)
+        return same or (self.images.device.type == "cpu" and torch.equal(self.images, other.images))
 
     def add_noisy_copies(self, copies: Tensor) -> None:
         """Add the maps of one noisy copy of every image."""
-
-        def count_stable(logits: Tensor) -> None:
-            self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
-
-        for base, sample in compute_base_maps(self._request, copies, self._noisy_bases, count_stable).items():
+        samples = compute_base_maps(
+            *(self._request, copies, self._noisy_bases),
+            lambda logits: self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets),
+        )
+        for base, sample in samples.items():
             self._moments[base].add(sample)
 
     def finish(self) -> SharedPassMaps:
@@ -321,58 +317,48 @@ def _compute_maps(tasks: Sequence[MapTask], precision: Precision) -> tuple[list[
     by_request = dict(zip(requests, shared_pass_maps, strict=True))
     maps_by_task, stable_copies = [], []
     for number, task in enumerate(tasks):
-        by_settings = {settings: maps for (owner, settings), maps in by_request.items() if owner == number}
-        maps: Maps = {}
-        searches = {e.values: e for e in task.estimators if e.is_search}  # an estimator and its twin have the same key
-        own_maps = _compute_searches(list(searches.values()), task)
-        for estimator in task.estimators:
-            key = estimator.base, estimator.form, estimator.values
-            if estimator.uses_shared_pass:
-                maps[estimator.id] = by_settings[estimator.shared_pass_settings].maps[estimator.base, estimator.form]
+        own_maps, maps = _compute_maps_outside_shared_pass(task), Maps()
+        for e in task.estimators:
+            if e.uses_shared_pass:
+                computed = by_request[number, e.shared_pass_settings].maps[e.base, e.form]
             else:
-                if key not in own_maps:
-                    own_maps[key] = compute_map_outside_shared_pass(estimator, task)
-                maps[estimator.id] = own_maps[key]
-            if estimator.twin == "blurred":
-                maps[estimator.id] = blur(maps[estimator.id])
+                computed = own_maps[e.base, e.form, e.values]
+            maps[e.id] = blur(computed) if e.twin == "blurred" else computed
         maps_by_task.append(maps)
-        noisy = [estimator for estimator in task.estimators if not estimator.control and estimator.form in NOISY]
-        stable_copies.append({e.id: by_settings[e.shared_pass_settings].stable_copies for e in noisy})
+        noisy = [e for e in task.estimators if not e.control and e.form in NOISY]
+        stable_copies.append({e.id: by_request[number, e.shared_pass_settings].stable_copies for e in noisy})
     return maps_by_task, stable_copies
 
 
 @torch.no_grad()
-def compute_map_outside_shared_pass(estimator: Estimator, task: MapTask) -> Tensor:
-    """Compute the maps of a control, or of an estimator with its own passes, float (n, c, h, w).
+def _compute_maps_outside_shared_pass(task: MapTask) -> dict[tuple[object, ...], Tensor]:
+    """Compute the maps of controls, and of estimators with their own passes, float (n, c, h, w), by base, form, values.
 
     The passes and the maps have the images' dtype, because differences of logits need full precision. A map with one
-    channel is repeated for all channels. Raises RunError if the network lacks a layer or operation that the estimator
-    needs.
+    channel is repeated for all channels. A long search contains the shorter ones. Raises RunError if the network lacks
+    a layer or operation that an estimator needs.
     """
-    assert estimator.maps is not None, "the shared pass computes the maps of estimators without a function"
-    images, map_input = task.batch.images, MapInput(estimator, task.batch, task.black)
-    if not estimator.control:
-        map_input = _add_network(map_input, task)
-    return estimator.maps(map_input).detach().expand_as(images).to(images.dtype).contiguous()
-
-
-def _add_network(map_input: MapInput, task: MapTask) -> MapInput:
+    maps: dict[tuple[object, ...], Tensor] = {}
+    rows: dict[tuple[object, ...], Estimator] = {}
+    searches: dict[object, list[Estimator]] = {}
+    for row in task.estimators:
+        # a blurred twin has its parent's key
+        is_first = not row.uses_shared_pass and rows.setdefault((row.base, row.form, row.values), row) is row
+        if is_first and row.is_search:
+            searches.setdefault((row.get_value("order"), row.get_value("baseline")), []).append(row)
     images = task.batch.images
     contiguous = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
-    return map_input._replace(batch=task.batch._replace(images=contiguous), network=task.model)
-
-
-@torch.no_grad()
-def _compute_searches(searches: Sequence[Estimator], task: MapTask) -> dict[object, Tensor]:
-    """Compute the maps of blind searches, by the keys of `_compute_maps`; a long search contains the shorter ones."""
-    maps: dict[object, Tensor] = {}
-    rows_by_kind: dict[object, list[Estimator]] = {}
-    for row in searches:
-        rows_by_kind.setdefault((row.get_value("order"), row.get_value("baseline")), []).append(row)
-    for rows in rows_by_kind.values():
-        map_input = _add_network(MapInput(rows[0], task.batch, task.black), task)
-        found = search_by_length(map_input, [row.get_integer("passes") for row in rows])
-        maps |= {(row.base, row.form, row.values): one.contiguous() for row, one in zip(rows, found, strict=True)}
+    batch = task.batch._replace(images=contiguous)
+    for same in searches.values():
+        map_input = MapInput(same[0], batch, task.black, task.model)
+        found = search_by_length(map_input, [row.get_integer("passes") for row in same])
+        maps |= {(row.base, row.form, row.values): one.contiguous() for row, one in zip(same, found, strict=True)}
+    for key, row in rows.items():
+        if key not in maps:
+            assert row.maps is not None, "the shared pass computes the maps of estimators without a function"
+            control_input = MapInput(row, task.batch, task.black)
+            map_input = control_input if row.control else MapInput(row, batch, task.black, task.model)
+            maps[key] = row.maps(map_input).detach().expand_as(images).to(images.dtype).contiguous()
     return maps
 
 

@@ -6,7 +6,7 @@ depends on the whole image, so changes would hardly move, but the layout of the 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,11 +56,7 @@ class GridLayout(NamedTuple):
         return output if channels else output[:, None]
 
 
-class Bands(NamedTuple):
-    """Centres of the changed bands, in [0, 1]."""
-
-    rows: Tensor  # float64 (bands,)
-    columns: Tensor  # float64 (bands,)
+Bands = tuple[Tensor, Tensor]  # centres of the changed bands of rows and of columns, float64 (bands,), in [0, 1]
 
 
 def make_probes(images: Tensor) -> tuple[Tensor, Bands]:
@@ -74,15 +70,15 @@ def make_probes(images: Tensor) -> tuple[Tensor, Bands]:
     scale = torch.where(scale > 0, scale, 1)
     colour = torch.randn(images.shape[1], 1, 1, generator=torch.Generator().manual_seed(0)).to(images) * scale
     probes = images[:1].repeat(PROBES, 1, 1, 1)
-    centres: tuple[list[float], list[float]] = ([], [])
-    for number in range(_BANDS):
-        for across, size in enumerate((h, w)):
-            start = number * size // _BANDS
-            stop = max(-(-(number + 1) * size // _BANDS), start + 1)
-            band = (..., slice(start, stop)) if across else (..., slice(start, stop), slice(None))
-            probes[1 + across * _BANDS + number][band] += colour
-            centres[across].append((start + stop) / 2 / size)
-    return probes, Bands(*(torch.tensor(of_bands, dtype=torch.float64) for of_bands in centres))
+    centres = torch.empty(2, _BANDS, dtype=torch.float64)
+    for across, number in product((0, 1), range(_BANDS)):
+        size = (h, w)[across]
+        start = number * size // _BANDS
+        stop = max(-(-(number + 1) * size // _BANDS), start + 1)
+        band = (..., slice(start, stop)) if across else (..., slice(start, stop), slice(None))
+        probes[1 + across * _BANDS + number][band] += colour
+        centres[across, number] = (start + stop) / 2 / size
+    return probes, (centres[0], centres[1])
 
 
 def apply_without_neighbours(call: Any, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -120,19 +116,16 @@ def apply_with_shuffled_weights(call: Any, arguments: Sequence[Any], options: di
     """
     weights = {number for number, part in enumerate(arguments) if isinstance(part, nn.Parameter)}
     weights |= {1} if call is F.linear else set()  # a weight may be computed, for example by `torch.func`
-    arguments = [_shuffle(part) if number in weights else part for number, part in enumerate(arguments)]
-    return apply_without_neighbours(call, arguments, options)
-
-
-def _shuffle(weight: Tensor) -> Tensor:
-    """Shuffle each axis of a matrix, or of weights with more axes."""
-    if weight.ndim < 2 or type(weight) not in (Tensor, nn.Parameter):  # quantised weights have few functions
-        return weight
-    shuffled, generator = weight.detach(), np.random.default_rng(0)  # `torch.vmap` refuses torch's random operations
-    for axis, size in enumerate(weight.shape):
-        order = torch.from_numpy(generator.permutation(size)).to(weight.device)
-        shuffled = shuffled.index_select(axis, order)
-    return shuffled
+    shuffled = []
+    for number, weight in enumerate(arguments):
+        # quantised weights have few functions
+        if number in weights and weight.ndim > 1 and type(weight) in (Tensor, nn.Parameter):
+            generator = np.random.default_rng(0)  # `torch.vmap` refuses torch's random operations
+            for axis, size in enumerate(weight.shape):
+                order = torch.from_numpy(generator.permutation(size)).to(weight.device)
+                weight = weight.detach().index_select(axis, order)
+        shuffled.append(weight)
+    return apply_without_neighbours(call, shuffled, options)
 
 
 def _apply_to_cells(call: Any, more: Sequence[Any], named: dict[str, Any]) -> Any:

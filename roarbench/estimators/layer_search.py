@@ -5,7 +5,7 @@ several positions through which every path from the image to the logits passes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.backward_rules import Value
+from roarbench.estimators.backward_rules import Value, list_tensors
 from roarbench.estimators.grid_layout import (
     GridLayout,
     OutputTest,
@@ -23,14 +23,11 @@ from roarbench.estimators.grid_layout import (
     find_layout,
     make_probes,
 )
-from roarbench.estimators.traced_graph import Place, TracedGraph, Watch, get_first_tensor
+from roarbench.estimators.traced_graph import Place, TracedGraph, Watch
 
 _REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
-
-
 _NOTHING: Tensor = torch.empty(0)
 _LATE = 12  # the layer is nearly always among this number of last cuts, so the other cuts are tested only if it is not
-
 # an attention pool has one layer with positions after the tensor that it pools: keys, and beside these, values
 _EARLY = 2
 
@@ -94,17 +91,13 @@ def _run(model: nn.Module, images: Tensor, layer: FoundLayer) -> LayerOutput | N
     """Return the output of a layer, or None if the network does not make such a tensor."""
     kept: list[tuple[Tensor, int]] = []
 
-    def keep(tensor: Any) -> None:
-        if isinstance(tensor, Tensor):
-            kept.append((tensor, tensor._version))
+    def keep(*called: Any) -> None:  # place and tensor, or module, inputs and output
+        kept.extend((tensor, tensor._version) for tensor in list_tensors(called[-1])[:1])
 
     inputs = images.detach().clone().requires_grad_()
-    with torch.enable_grad(), ExitStack() as stack:
-        if layer.block is None:
-            stack.enter_context(Watch(lambda place, tensor: keep(tensor), {layer.call: [layer.tensor]}))
-        else:
-            hook = layer.block.register_forward_hook(lambda module, _, output: keep(get_first_tensor(output)))
-            stack.callback(hook.remove)
+    block = layer.block
+    watch = Watch(keep, {layer.call: [layer.tensor]}) if block is None else block.register_forward_hook(keep)
+    with torch.enable_grad(), watch:
         logits: Tensor = model(inputs)
     if len(kept) != 1 or not kept[0][0].requires_grad:
         return None
@@ -155,15 +148,12 @@ def _find_output_of_block(model: nn.Module, images: Tensor, layer: str) -> Found
     tests: list[OutputTest] = []
 
     def test(module: nn.Module, inputs: Any, output: Any) -> None:
-        tensor = get_first_tensor(output)
-        tests.append(OutputTest(()) if tensor is None else find_layout(tensor, bands, images.shape[2:]))
+        found = [find_layout(tensor, bands, images.shape[2:]) for tensor in list_tensors(output)[:1]]
+        tests.extend(found or [OutputTest(())])
 
-    hook = block.register_forward_hook(test)
-    try:
-        with torch.enable_grad(), _keep_nothing(), Watch(places={}, perform=apply_without_neighbours):
-            model(probes.requires_grad_())
-    finally:
-        hook.remove()
+    watch = Watch(places={}, perform=apply_without_neighbours)
+    with block.register_forward_hook(test), torch.enable_grad(), _keep_nothing(), watch:
+        model(probes.requires_grad_())
     if len(tests) != 1:
         raise RunError(f"layer {layer} runs {len(tests)} times per image, expected once; use layer=last")
     (test_of_block,) = tests
@@ -176,32 +166,25 @@ def _find_output_of_block(model: nn.Module, images: Tensor, layer: str) -> Found
 
 def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) -> dict[Value, OutputTest]:
     """Test tensors of a network in two passes of 11 images; a layout that depends on the weights is none."""
-    tests, shuffled = (
-        _test_cuts_once(model, images, places, perform)
-        for perform in (apply_without_neighbours, apply_with_shuffled_weights)
-    )
+    probes, bands = make_probes(images)
+    probes.requires_grad_()  # networks may call other functions without gradients
+    numbers: dict[int, dict[int, Value]] = {}
+    for value, place in places.items():
+        numbers.setdefault(place.call, {})[place.tensor] = value
+    passes: list[dict[Value, OutputTest]] = []
+
+    def test(place: Place, tensor: Tensor) -> None:
+        passes[-1][numbers[place.call][place.tensor]] = find_layout(tensor, bands, images.shape[2:])
+
+    for perform in (apply_without_neighbours, apply_with_shuffled_weights):
+        passes.append({})
+        with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, perform):
+            model(probes)
+    tests, shuffled = passes
     return {
         cut: test if test.layout in (None, shuffled[cut].layout) else shuffled[cut]._replace(layout=None)
         for cut, test in tests.items()
     }
-
-
-def _test_cuts_once(
-    model: nn.Module, images: Tensor, places: Mapping[Value, Place], perform: Callable[..., Any]
-) -> dict[Value, OutputTest]:
-    probes, bands = make_probes(images)
-    probes.requires_grad_()  # networks may call other functions without gradients
-    tests: dict[Value, OutputTest] = {}
-    numbers: dict[int, dict[int, Value]] = {}
-    for value, place in places.items():
-        numbers.setdefault(place.call, {})[place.tensor] = value
-
-    def test(place: Place, tensor: Tensor) -> None:
-        tests[numbers[place.call][place.tensor]] = find_layout(tensor, bands, images.shape[2:])
-
-    with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, perform):
-        model(probes)
-    return tests
 
 
 def _keep_nothing() -> torch.autograd.graph.saved_tensors_hooks:
@@ -246,10 +229,7 @@ def _describe_repeated_module(model: nn.Module, images: Tensor) -> str:
         for name, module in model.named_modules():
             has_weights = next(module.parameters(recurse=False), None) is not None
             if has_weights and not isinstance(module, torch.jit.ScriptModule):
-                hook = module.register_forward_hook(lambda *hooked, name=name: runs.update([name]))
-                stack.callback(hook.remove)
+                stack.enter_context(module.register_forward_hook(lambda *hooked, name=name: runs.update([name])))
         model(images[:1].repeat(2, 1, 1, 1))
-    for name, count in runs.items():
-        if count > 1:
-            return f"{name} runs {count} times per image, and the paths of these runs have no later layer in common"
-    return ""
+    reason = "{} runs {} times per image, and the paths of these runs have no later layer in common"
+    return next((reason.format(name, count) for name, count in runs.items() if count > 1), "")

@@ -83,7 +83,19 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     effect in eval mode are removed. No two modules share weights, and no hook or parametrization recomputes a weight,
     so rules can change weights. Raises RunError if an operation has no relevance rule.
     """
-    traced = _trace_and_fold_batch_norms(model)
+    try:
+        copied = copy_with_plain_layers(model)
+        for part in copied.modules():
+            known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
+            if type(part).__module__.startswith("torch.nn") and not known:
+                raise _make_no_rule_error(type(part).__name__)
+        traced = trace_and_fold_batchnorm(copied)
+    except RunError:
+        raise
+    except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
+        if is_out_of_memory(error):
+            raise
+        raise RunError("lrp cannot trace the operations of the network; leave lrp out") from error
     _let_later_operations_read_changes(traced)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):
@@ -109,26 +121,6 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     return traced.eval()
 
 
-def list_convolutions_in_order(traced: GraphModule) -> list[nn.Module]:
-    """Return the convolutions of a rewritten network in the order in which they run."""
-    modules = [traced.get_submodule(str(node.target)) for node in traced.graph.nodes if node.op == "call_module"]
-    return [module for module in modules if isinstance(module, nn.Conv2d)]
-
-
-def _trace_and_fold_batch_norms(model: nn.Module) -> GraphModule:
-    try:
-        copied = copy_with_plain_layers(model)
-        if unknown := next(filter(_lacks_rule, copied.modules()), None):
-            raise _make_no_rule_error(type(unknown).__name__)
-        return trace_and_fold_batchnorm(copied)
-    except RunError:
-        raise
-    except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
-        if is_out_of_memory(error):
-            raise
-        raise RunError("lrp cannot trace the operations of the network; leave lrp out") from error
-
-
 def _let_later_operations_read_changes(traced: GraphModule) -> None:
     """Replace an input that an operation changes in place, such as `relu_`, by its result in all later operations."""
     place = {node: number for number, node in enumerate(traced.graph.nodes)}
@@ -140,11 +132,6 @@ def _let_later_operations_read_changes(traced: GraphModule) -> None:
         if in_place and isinstance(changed := node.args[0], Node):
             for user in [user for user in changed.users if place[user] > place[node]]:
                 user.replace_input_with(changed, node)
-
-
-def _lacks_rule(module: nn.Module) -> bool:
-    known = any(module.children()) or isinstance(module, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
-    return type(module).__module__.startswith("torch.nn") and not known
 
 
 def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:

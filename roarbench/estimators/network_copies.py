@@ -82,26 +82,33 @@ def _make_plain(layer: nn.Module) -> nn.Module | None:
     if not isinstance(base, _LAYERS) or (base is layer and is_plain(layer)):
         return None
     with suppress(Exception):  # the user's code may raise anything; the layer then stays as it is
-        probe = _draw_probe(base)
+        plain: Any
+        if isinstance(base, nn.Linear):
+            plain = nn.Linear(base.in_features, base.out_features, base.bias is not None, device="meta")
+            shape: tuple[int, ...] = (_PROBES * _PROBE_SIDE**2, base.in_features)
+        elif isinstance(base, nn.BatchNorm2d):
+            plain = nn.BatchNorm2d(base.num_features, base.eps, affine=base.affine, device="meta")
+            shape = (_PROBES, base.num_features, _PROBE_SIDE, _PROBE_SIDE)
+        else:
+            names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
+            settings = (getattr(base, name) for name in names)
+            plain = nn.Conv2d(*settings, base.bias is not None, base.padding_mode, device="meta")
+            side = _PROBE_SIDE + max(d * (k - 1) for d, k in zip(base.dilation, base.kernel_size, strict=True))
+            shape = (_PROBES, base.in_channels, side, side)
+        drawn = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        probe = _PROBE_SPREAD * drawn.to(_read_values(base, "weight"))
         expected = layer(probe)  # also runs hooks, so the attribute `weight` is up to date
         if is_adapter:  # PEFT's layers
             cast(Any, layer).merge()
-        plain = _copy_values(base)
-        if (plain(probe) - expected).abs().max() <= _TOLERANCE * expected.abs().max():
-            return plain
+        for name in ("weight", "bias"):
+            if getattr(base, name) is not None:
+                setattr(plain, name, nn.Parameter(_read_values(base, name)))
+        if isinstance(base, nn.BatchNorm2d):
+            plain.running_mean, plain.running_var = (_read_values(base, f"running_{name}") for name in ("mean", "var"))
+            plain.num_batches_tracked = None
+        if (plain.eval()(probe) - expected).abs().max() <= _TOLERANCE * expected.abs().max():
+            return cast(nn.Module, plain)
     return None
-
-
-def _draw_probe(layer: Any) -> Tensor:
-    generator, shape = torch.Generator().manual_seed(0), tuple[int, ...]()
-    if isinstance(layer, nn.Linear):
-        shape = (_PROBES * _PROBE_SIDE**2, layer.in_features)
-    elif isinstance(layer, nn.BatchNorm2d):
-        shape = (_PROBES, layer.num_features, _PROBE_SIDE, _PROBE_SIDE)
-    else:
-        reach = max(d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True))
-        shape = (_PROBES, layer.in_channels, reach + _PROBE_SIDE, reach + _PROBE_SIDE)
-    return _PROBE_SPREAD * torch.randn(shape, generator=generator).to(_read_values(layer, "weight"))
 
 
 def _read_values(layer: nn.Module, name: str) -> Tensor:
@@ -110,88 +117,44 @@ def _read_values(layer: nn.Module, name: str) -> Tensor:
     return tensor.clone() if type(tensor) is Tensor else tensor.dequantize().clone()
 
 
-def _copy_values(layer: Any) -> nn.Module:
-    """Make a plain layer with the present weights of a layer, whose class may be derived."""
-    plain: Any
-    if isinstance(layer, nn.BatchNorm2d):
-        plain = nn.BatchNorm2d(layer.num_features, layer.eps, affine=layer.affine, device="meta")
-        plain.running_mean, plain.running_var = _read_values(layer, "running_mean"), _read_values(layer, "running_var")
-        plain.num_batches_tracked = None
-    elif isinstance(layer, nn.Linear):
-        plain = nn.Linear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
-    else:
-        sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-        plain = nn.Conv2d(*sizes, layer.groups, layer.bias is not None, layer.padding_mode, device="meta")
-    for name in ("weight", "bias"):
-        if getattr(layer, name) is not None:
-            setattr(plain, name, nn.Parameter(_read_values(layer, name)))
-    return cast(nn.Module, plain.eval())
-
-
+@torch.no_grad()
 def replace_calls_with_constant_weights(traced: GraphModule) -> None:
     """Replace calls of `F.conv2d` and `F.linear` with weights that do not depend on the images by layers, in place."""
-    constants = _Constants(traced)
-    for node in list(traced.graph.nodes):
-        plain = _make_layer_of_call(node, constants) if node.op == "call_function" else None
-        if plain is not None:
-            name = f"plain_{node.name}"
-            traced.add_submodule(name, plain.eval())
-            node.op, node.target, node.args, node.kwargs = "call_module", name, (_get_argument(node, 0, "input"),), {}
-            traced.graph.eliminate_dead_code()
+    interpreter, constant = Interpreter(traced), set[Node]()  # nodes that do not depend on the images
+    interpreter.env = {}
 
-
-def _get_argument(node: Node, position: int, name: str) -> Any:
-    return node.args[position] if len(node.args) > position else node.kwargs.get(name)
-
-
-def _make_layer_of_call(node: Node, constants: "_Constants") -> nn.Module | None:
-    if node.target not in (*_CONVOLUTION_CALLS, *_LINEAR_CALLS):
-        return None
-    weight, bias = (_get_argument(node, position, name) for position, name in ((1, "weight"), (2, "bias")))
-    if not all(constants.are_known(value) for value in (weight, bias)):
-        return None
-    weight, bias = constants.compute(weight), constants.compute(bias)
-    layer: nn.Module
-    if node.target in _LINEAR_CALLS:
-        layer = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
-    else:
-        names = list(_CONVOLUTION_DEFAULTS)
-        given = dict(zip(names, node.args[2:], strict=False)) | {n: node.kwargs[n] for n in names if n in node.kwargs}
-        settings: Any = _CONVOLUTION_DEFAULTS | given
-        stride, padding, dilation, groups = (settings[name] for name in names[1:])
-        channels, size = (weight.shape[1] * groups, weight.shape[0]), tuple(weight.shape[2:])
-        layer = nn.Conv2d(*channels, size, stride, padding, dilation, groups, bias is not None, device="meta")
-    layer.weight = nn.Parameter(weight.detach().clone())
-    layer.bias = None if bias is None else nn.Parameter(bias.detach().clone())
-    return layer
-
-
-class _Constants:
-    """Values of a traced network's nodes that do not depend on the images."""
-
-    def __init__(self, traced: GraphModule) -> None:
-        self._interpreter = Interpreter(traced)
-        self._interpreter.env = {}
-        self._known = set[Node]()
-        for node in traced.graph.nodes:
-            if node.op not in ("placeholder", "output") and self._known.issuperset(node.all_input_nodes):
-                self._known.add(node)
-
-    def are_known(self, value: Any) -> bool:
-        """Return whether an argument is a number or a node that does not depend on the images."""
-        return not isinstance(value, Node) or value in self._known
-
-    @torch.no_grad()
-    def compute(self, value: Any) -> Any:
-        """Return the value of an argument."""
+    def compute(value: Any) -> Any:
         if not isinstance(value, Node):
             return value
         for node in value.all_input_nodes:
-            self.compute(node)
-        env = self._interpreter.env
-        if value not in env:
-            env[value] = self._interpreter.run_node(value)
-        return env[value]
+            compute(node)
+        if value not in interpreter.env:
+            interpreter.env[value] = interpreter.run_node(value)
+        return interpreter.env[value]
+
+    for node in list(traced.graph.nodes):
+        if node.op not in ("placeholder", "output") and constant.issuperset(node.all_input_nodes):
+            constant.add(node)
+        if node.op != "call_function" or node.target not in (*_CONVOLUTION_CALLS, *_LINEAR_CALLS):
+            continue
+        names = ("input", "weight", *_CONVOLUTION_DEFAULTS)
+        given: Any = _CONVOLUTION_DEFAULTS | dict(zip(names, node.args, strict=False)) | node.kwargs
+        if any(isinstance(given[name], Node) and given[name] not in constant for name in ("weight", "bias")):
+            continue
+        weight, bias = compute(given["weight"]), compute(given["bias"])
+        layer: nn.Module
+        if node.target in _LINEAR_CALLS:
+            layer = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, device="meta")
+        else:
+            stride, padding, dilation, groups = (given[name] for name in names[3:])
+            channels, size = (weight.shape[1] * groups, weight.shape[0]), tuple(weight.shape[2:])
+            layer = nn.Conv2d(*channels, size, stride, padding, dilation, groups, bias is not None, device="meta")
+        layer.weight = nn.Parameter(weight.detach().clone())
+        layer.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        name = f"plain_{node.name}"
+        traced.add_submodule(name, layer.eval())
+        node.op, node.target, node.args, node.kwargs = "call_module", name, (given["input"],), {}
+        traced.graph.eliminate_dead_code()
 
 
 def separate_shared_weights(model: nn.Module) -> None:
@@ -306,9 +269,12 @@ def copy_for_threads(model: nn.Module, images: Tensor) -> nn.Module | None:
     The result is None if the network is on a GPU, is compiled or has hooks, if copying fails, or if the copy still runs
     modules of the original, for example because an attribute of the network is a function that calls them.
     """
-    weights = (*model.parameters(), *model.buffers())
-    if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
+    if any(weight.device.type != "cpu" for weight in (*model.parameters(), *model.buffers())):
         return None
+    for module in model.modules():
+        compiled = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
+        if compiled or module._compiled_call_impl or any(getattr(module, name) for name in _HOOKS):
+            return None
     called_originals: list[nn.Module] = []
     try:
         copied = copy_frozen_sharing_weights(model)
@@ -327,9 +293,3 @@ def copy_frozen_sharing_weights(model: nn.Module) -> nn.Module:
     """Copy a network's modules but share the weights in memory; the copy's parameters have requires_grad=False."""
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
-
-
-def _has_hooks_or_is_compiled(module: nn.Module) -> bool:
-    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    compiled = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod") or module._compiled_call_impl
-    return any(hooks) or bool(compiled)

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.backward_rules import Value, get_operation, list_inputs
+from roarbench.estimators.backward_rules import Value, get_operation, list_inputs, list_tensors
 
 # names of operations in autograd graphs, without `Backward` and what follows
 _VIEWS = {
@@ -82,16 +81,6 @@ class Watch(TorchFunctionMode):
                 self._report(Place(call, number), tensor)
 
 
-def list_tensors(values: Any) -> list[Tensor]:
-    """Return the tensors in nested lists, tuples and dicts."""
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
-
-
-def get_first_tensor(output: Any) -> Tensor | None:
-    """Return the first tensor of a module's output; None if there is none."""
-    return next(iter(list_tensors(output)), None)
-
-
 class TracedGraph:
     """The paths from the image to the logits in a network's autograd graph.
 
@@ -154,7 +143,10 @@ class TracedGraph:
         counts = {start: 0}
         for value in self._paths:  # parents come first
             if before := [counts[parent] for parent in list_inputs(value[0]) if parent in counts]:
-                counts[value] = max(before) + _is_layer_of_positions(value)
+                name, metadata = get_operation(value[0]), value[0]._input_metadata[value[1]]
+                shape = tuple(map(int, metadata.shape))  # of a linear layer's output: (images * positions, features)
+                has_positions = name in _LINEAR and _IMAGES not in shape
+                counts[value] = max(before) + (math.prod(shape[2:]) > 1 if name == "Convolution" else has_positions)
         return counts[self._logits]
 
     def describe_hidden(self, start: Value | None = None) -> str:
@@ -176,12 +168,3 @@ class TracedGraph:
             if averaged and value in sources:
                 source, averaged = value, False
         return source
-
-
-def _is_layer_of_positions(value: Value) -> bool:
-    """Return whether a convolution or linear layer made a tensor that has several entries for each image."""
-    metadata = value[0]._input_metadata[value[1]]
-    shape = tuple(map(int, metadata.shape))
-    if get_operation(value[0]) == "Convolution":
-        return math.prod(shape[2:]) > 1
-    return get_operation(value[0]) in _LINEAR and _IMAGES not in shape  # (images * positions, features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -29,7 +30,14 @@ def deeplift(map_input: MapInput) -> Tensor:
     contributions, logits = _compute_contributions(map_input, map_input.model, images, start)
     rounded = _LOGIT_TOLERANCE * logits.abs().sum()
     error = _compute_error_of_sums(contributions, logits)
-    if error > rounded or (error > 0 and not _add_up_in_float64(map_input)):
+    if 0 < error <= rounded:  # small differences of large logits are exact in float64, if the network can compute in it
+        with suppress(Exception):  # the user's network may raise anything
+            exact, logits = _compute_contributions(
+                map_input, copy.deepcopy(map_input.model).double(), images.double(), start.double()
+            )
+            rounded = _LOGIT_TOLERANCE_IN_FLOAT64 * logits.abs().sum()
+            error = _compute_error_of_sums(exact, logits)
+    if error > rounded:
         reason, remedy = "it lacks a rule for an operation of the network", "leave deeplift out"
         name, shape = backward_rules.find_call_without_batch_first(map_input.model, images)
         if name:
@@ -80,20 +88,6 @@ def _compute_error_of_sums(contributions: Tensor, logits: Tensor) -> Tensor:
     return error - _SUM_TOLERANCE * contributions.abs().sum()
 
 
-def _add_up_in_float64(map_input: MapInput) -> bool:
-    """Return whether contributions add up in float64, where small differences of large logits are exact.
-
-    The result is True, too, if the network cannot compute in float64.
-    """
-    try:
-        model = copy.deepcopy(map_input.model).double()
-        images, start = map_input.images.double(), map_input.baseline.double()
-        contributions, logits = _compute_contributions(map_input, model, images, start)
-    except Exception:  # the user's network may raise anything
-        return True
-    return not _compute_error_of_sums(contributions, logits) > _LOGIT_TOLERANCE_IN_FLOAT64 * logits.abs().sum()
-
-
 def lrp(map_input: MapInput) -> Tensor:
     """Compute layer-wise relevance propagation (Bach et al. 2015), signed.
 
@@ -101,47 +95,41 @@ def lrp(map_input: MapInput) -> Tensor:
     et al. (2020) describe such mixtures of rules; rule epsilon in the first convolution is a choice of this package. In
     the first convolution, zennit's `EpsilonPlus` uses rule z+ and zennit's `EpsilonPlusFlat` uses the flat rule; the
     maps of the three mixtures differ widely. With rule epsilon everywhere, captum's default, LRP equals gradient times
-    input in a ReLU network (Ancona et al. 2018). Raises RunError if the network has an operation without a rule.
+    input in a ReLU network (Ancona et al. 2018). Raises RunError if the network has an operation without a rule, or if
+    the rewritten network gives the first image other logits, which is tried once per network.
     """
-    model = lrp_network.rewrite_for_relevance_rules(map_input.model)
-    _refuse_other_logits(map_input, model)
-    z_plus, later = _make_z_plus_rule_of_either_sign(), lrp_network.list_convolutions_in_order(model)[1:]
-    for module in model.modules():
-        if not (isinstance(module, nn.ReLU) or any(module.children())):
-            module.rule = z_plus(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
-    with warnings.catch_warnings():  # captum warns when it adds hooks, although it removes the hooks later
-        warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
-        inputs = map_input.images.detach().clone().requires_grad_()
-        relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
-    return relevance
+    network, image = map_input.model, map_input.images[:1]
+    model = lrp_network.rewrite_for_relevance_rules(network)
+    if _tried.get(network) != (code := str(model.code)):
+        with torch.no_grad():
+            output, logits = network(image.clone()), model(image.clone())
+        expected = getattr(output, "logits", output)
+        if not (logits - expected).abs().max() <= _REWRITTEN_TOLERANCE * expected.abs().max():
+            raise RunError(
+                "lrp cannot follow the network, whose logits differ from those of its traced operations, for example "
+                "because of hooks, or because a tensor that is read again was changed in place, as by `+=`; "
+                "leave lrp out"
+            )
+        _tried[network] = code
 
+    class ZPlusRule(lrp_rules.Alpha1_Beta0_Rule):  # type: ignore[misc]  # made here, so that captum is imported here
+        """Captum's rule z+ for inputs of either sign."""
 
-def _make_z_plus_rule_of_either_sign() -> Any:
-    """Make captum's rule z+ anew for inputs of either sign; a class of its own would import captum at once."""
-
-    class ZPlusRule(lrp_rules.Alpha1_Beta0_Rule):  # type: ignore[misc]
         def _manipulate_weights(self, module: Any, inputs: Any, outputs: Any) -> None:
             module.negative = module.weight.detach().clamp(max=0)
             module.__class__ = lrp_network.PositiveConvolution
             super()._manipulate_weights(module, inputs, outputs)
 
-    return ZPlusRule
-
-
-def _refuse_other_logits(map_input: MapInput, rewritten: nn.Module) -> None:
-    """Raise RunError if a rewritten network gives the first image other logits; each network is tried once."""
-    if _tried.get(map_input.model) == (code := str(rewritten.code)):
-        return
-    with torch.no_grad():
-        image = map_input.images[:1]
-        output, logits = map_input.model(image.clone()), rewritten(image.clone())
-    expected = getattr(output, "logits", output)
-    if not (logits - expected).abs().max() <= _REWRITTEN_TOLERANCE * expected.abs().max():
-        raise RunError(
-            "lrp cannot follow the network, whose logits differ from those of its traced operations, for example "
-            "because of hooks, or because a tensor that is read again was changed in place, as by `+=`; leave lrp out"
-        )
-    _tried[map_input.model] = code
+    called = [model.get_submodule(str(node.target)) for node in model.graph.nodes if node.op == "call_module"]
+    later = [module for module in called if isinstance(module, nn.Conv2d)][1:]
+    for module in model.modules():
+        if not (isinstance(module, nn.ReLU) or any(module.children())):
+            module.rule = ZPlusRule(set_bias_to_zero=True) if module in later else lrp_rules.EpsilonRule()
+    with warnings.catch_warnings():  # captum warns when it adds hooks, although it removes the hooks later
+        warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
+        inputs = map_input.images.detach().clone().requires_grad_()
+        relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
+    return relevance
 
 
 ESTIMATORS = (

@@ -23,12 +23,6 @@ def assign_pixels_to_grid_squares(images: Tensor, patches: int) -> Tensor:
     return down[:, None] * min(patches, w) + across
 
 
-def count_grid_squares(images: Tensor, patches: int) -> int:
-    """Return the number of squares into which `assign_pixels_to_grid_squares` divides an image."""
-    h, w = images.shape[-2:]
-    return min(patches, h) * min(patches, w)
-
-
 def occlusion(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the mean drop of the logit over all sliding squares that cover the pixel.
 
@@ -36,19 +30,18 @@ def occlusion(inputs: MapInput) -> Tensor:
     one patch, so four squares cover most pixels. The last squares of a side that no such steps fill move by less: a
     square cut off at the edge would remove fewer pixels than others, and so rank the right and bottom edges last.
     """
-    down, across = (_list_square_masks_along_axis(side, inputs) for side in inputs.images.shape[-2:])
+    along_axes = []  # masks of the sliding squares along each side, bool (side,)
+    for side in inputs.images.shape[-2:]:
+        patches = min(inputs.estimator.get_integer("patches"), side)
+        width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
+        last = max(0, side - width)
+        starts = [min(start, last) for start in range(0, last + stride, stride)]
+        masks = [(pixels >= start) & (pixels < start + width) for start in starts]
+        along_axes.append([mask.to(inputs.images.device) for mask in masks])
+    down, across = along_axes
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
     drops = sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(()))
     return drops / torch.stack(pixel_sets).sum(0)
-
-
-def _list_square_masks_along_axis(side: int, inputs: MapInput) -> list[Tensor]:
-    """Return one mask per sliding square along a side, bool (side,), True for the pixels of the square."""
-    patches = min(inputs.estimator.get_integer("patches"), side)
-    width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
-    last = max(0, side - width)
-    starts = [min(start, last) for start in range(0, last + stride, stride)]
-    return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
 def _compute_logit_drop_maps(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -76,10 +69,9 @@ def _find_span(marked: Tensor) -> slice:
 
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the drop of the logit after the pixel's grid square is replaced by the baseline."""
-    images, patches = inputs.images, inputs.estimator.get_integer("patches")
-    numbers = assign_pixels_to_grid_squares(images, patches)
-    pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
-    return sum(_compute_logit_drop_maps(inputs, pixel_sets), images.new_zeros(()))
+    numbers = assign_pixels_to_grid_squares(inputs.images, inputs.estimator.get_integer("patches"))
+    pixel_sets = (numbers == square for square in range(int(numbers[-1, -1]) + 1))
+    return sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(()))
 
 
 def rise(inputs: MapInput) -> Tensor:
@@ -131,10 +123,10 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     Shapley kernel, so all coalitions have the same weight in the regression. All images share the coalitions, so one
     matrix gives the solution for all images (captum explains one image at a time).
     """
-    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
-    numbers = assign_pixels_to_grid_squares(images, patches)
-    squares, samples = count_grid_squares(images, patches), inputs.estimator.get_integer("samples")
-    coalitions = random_draws.draw_coalitions(squares, samples, SEED)
+    images, baseline = inputs.images, inputs.baseline
+    numbers = assign_pixels_to_grid_squares(images, inputs.estimator.get_integer("patches"))
+    samples = inputs.estimator.get_integer("samples")
+    coalitions = random_draws.draw_coalitions(int(numbers[-1, -1]) + 1, samples, SEED)
     members = torch.from_numpy(coalitions).to(images.device)
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
     logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
@@ -161,25 +153,17 @@ def exact_shapley(inputs: MapInput) -> Tensor:
         raise RunError(f"shapley supports at most {SHAPLEY_FEATURES} features, got {d}; leave shapley out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
     coalitions = (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1  # row k has the binary digits of k
+    chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
+    # the 0 is never used, because the coalition of all features contains every feature
+    by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=images.device)
     for members in torch.split(coalitions.to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
         logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
-        values += worth.T @ _compute_signed_shapley_weights(members)
+        size = members.sum(1, keepdim=True)
+        # a coalition's worth counts for the value of each member, and against that of each other feature
+        values += worth.T @ torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])
     return values.view(images.shape)
-
-
-def _compute_signed_shapley_weights(members: Tensor) -> Tensor:
-    """Return the weight of each coalition's worth in the value of each feature, float64, shaped like `members` (k, d).
-
-    The weight is positive if the coalition contains the feature, else negative.
-    """
-    d = members.shape[1]
-    chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
-    # the 0 is never used, because the coalition of all features contains every feature
-    by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)
-    size = members.sum(1, keepdim=True)
-    return torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])
 
 
 ESTIMATORS = (
