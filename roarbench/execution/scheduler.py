@@ -264,7 +264,7 @@ class _Runner:
             self._engine.start_job(step.job)
 
     def _record_checksums_and_release_leases(self, step: Step) -> None:
-        self._checksums.record_checksums_of_new_files(list_output_artifacts(step))
+        self._checksums.record_or_compare_checksums(list_output_artifacts(step), made_here=True)
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_interrupted_step_to_others(self, step: Step) -> bool:

@@ -44,32 +44,20 @@ class Checksums:
     workspace: Workspace
 
     def record_or_compare_checksums(
-        self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()
+        self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = (), made_here: bool = False
     ) -> None:
         """Compare the checksums of the folder's files with the database, and record those that the database lacks.
 
         If the folder lacks a file, the file is reserved for the folder: no other folder may make the file while a
         command works on the database. If several machines may share the database and another folder has the file, the
-        reservation fails, because this folder is probably the wrong one.
+        reservation fails, because this folder is probably the wrong one. A file that was `made_here` just now may
+        replace a lost file on which no result depends.
 
         Raises:
             StoreError: A file has a different checksum than the recorded one; another folder has or is making a missing
                 file; or results record checksums of an input, and none equals the checksum of the folder's file.
                 Nothing is recorded.
         """
-        self._record_checksums(artifacts, made_here=False, recorded=recorded)
-
-    def record_checksums_of_new_files(self, artifacts: Collection[Artifact]) -> None:
-        """Record checksums of newly made files; a new file may replace a lost file on which no result depends.
-
-        Raises:
-            StoreError: Results depend on different files, or another folder has different files; nothing is recorded.
-        """
-        self._record_checksums(artifacts, made_here=True)
-
-    def _record_checksums(
-        self, artifacts: Collection[Artifact], made_here: bool, recorded: Collection[RecordedChecksum] = ()
-    ) -> None:
         by_key = {artifact.key: artifact for artifact in artifacts}
         place = f"{socket.gethostname()}:{self.workspace.root.resolve()}"
         identity = self.workspace.identity

@@ -47,7 +47,8 @@ class Database:
         self.where = where
         self.patience = 0.0
         self.report: Callable[[str], object] = lambda line: None
-        self._file: tuple[int, int] | None = None  # identity of the open SQLite file
+        # identity of the open SQLite file, because writes to a removed file would not fail
+        self._file: tuple[int, int] | None = None
         self._engine = engine
         accesses = ("reading", "writing", "exclusive")  # `_begin_transaction` explains them
         self._engines = {access: engine.execution_options(access=access) for access in accesses}
@@ -119,10 +120,6 @@ class Database:
             yield
         except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
-
-    def record_file_identity(self) -> None:
-        """Record the identity of the open SQLite file, because writes to a removed file would not fail."""
-        self._file = _read_device_and_inode(self.where)
 
     def save_and_raise_if_file_removed(self) -> None:
         """Raise RunError if the opened SQLite file is gone, after saving its rows in a new file in the same folder."""
@@ -198,7 +195,7 @@ def open_database(url: str, read_only: bool) -> Database:
                     connection.execute(insert(schema_version), {"version_num": SCHEMA_VERSION})
         if is_sqlite and not read_only:
             _enable_write_ahead_log(engine, where)
-            database.record_file_identity()
+            database._file = _read_device_and_inode(where)
     except BaseException:
         database.close()
         raise

@@ -115,16 +115,6 @@ class ExportedFile:
             if file_format and file_format != _FORMAT:
                 seen = f"has format {file_format}, but this version reads format {_FORMAT}"
             raise StoreError(f"{path} {seen}; export the results again with this version")
-        self._check_footer()
-        try:
-            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
-            self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
-            self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
-            self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
-        except _CONTENT_ERRORS as error:
-            raise self._make_content_error(": its notes cannot be read", error) from None
-
-    def _check_footer(self) -> None:
         footer = self._file.metadata
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
         chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
@@ -136,8 +126,15 @@ class ExportedFile:
         unexpected = {chunk.compression for chunk in chunks} - _CODECS
         unexpected |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
         if unexpected:
-            seen = f"{self._path} is packed with {min(unexpected)}, which exports never use"
+            seen = f"{path} is packed with {min(unexpected)}, which exports never use"
             raise StoreError(f"{seen}; export the results again")
+        try:
+            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
+            self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
+            self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
+            self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
+        except _CONTENT_ERRORS as error:
+            raise self._make_content_error(": its notes cannot be read", error) from None
 
     def read_results(self) -> Iterator[RunResult]:
         """Yield the results of the rows.
@@ -257,8 +254,15 @@ def export_results(
     }
     if suites:
         notes[SUITES] = encode_canonically([convert_user_suite_to_record(suite) for suite in suites]).encode()
-    submissions = read_submissions_by_id(store.database)
-    table = pa.Table.from_pylist([_make_export_row(result, submissions) for result in exported], schema=COLUMNS)
+    submissions, table_rows = read_submissions_by_id(store.database), []
+    for result in exported:
+        row = make_result_row(result) | {"created": result.created.isoformat()}
+        row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
+        submission = submissions.get(EstimatorId.parse(result.run.cell.estimator).id_without_parameters)
+        row["source"] = submission.source if submission else None
+        values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
+        table_rows.append(values | {"sha256": compute_row_checksum(values)})
+    table = pa.Table.from_pylist(table_rows, schema=COLUMNS)
 
     def write(temporary: Path) -> None:
         # with `store_schema`, the file would contain the notes twice
@@ -268,15 +272,6 @@ def export_results(
 
     write_file_refusing_existing(path, write)
     return len(exported)
-
-
-def _make_export_row(result: RunResult, submissions: Mapping[str, Submission]) -> dict[str, Any]:
-    row = make_result_row(result) | {"created": result.created.isoformat()}
-    row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
-    submission = submissions.get(EstimatorId.parse(result.run.cell.estimator).id_without_parameters)
-    row["source"] = submission.source if submission else None
-    values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
-    return values | {"sha256": compute_row_checksum(values)}
 
 
 # from columns of two results of one run to the names of what differs; times and machines may differ

@@ -113,16 +113,6 @@ def _read_start_time(pid: int) -> str | None:
     return "" if state in "ZX" else rest[18]
 
 
-def _has_process(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # the process belongs to another user
-        pass
-    return True
-
-
 def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
     """Return whether the process that holds a lease is still running.
 
@@ -134,8 +124,12 @@ def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
         start = _read_start_time(owner.pid)
         if start is not None:
             return start == owner.start
-        if not _has_process(owner.pid):
+        try:
+            os.kill(owner.pid, 0)
+        except (ProcessLookupError, OverflowError):
             return False
+        except PermissionError:  # the process belongs to another user
+            pass
     # a heartbeat far in the future was sent before the clock was set back; it would keep a dead owner alive for long
     return abs(now - last_heartbeat) < MAX_SILENCE
 
@@ -153,7 +147,12 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     unavailable = done | leased | reasons.keys()
     free = [request for request in requests if unavailable.isdisjoint(request.keys)][:limit]
     numbers = {request: secrets.randbits(62) for request in free}
-    new_rows = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
+    owner_columns = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
+    new_rows: dict[str, dict[str, Any]] = {
+        key: {"number": number, **owner_columns, "what": request.step_name, "data": request.data}
+        for request, number in numbers.items()
+        for key in request.keys
+    }
     from_dead = [key for key in sorted(new_rows) if key in dead]
     taken = {key for key in from_dead if _take_over_lease(connection, key, dead[key], new_rows[key])}
     now = make_clock_expression(connection)
@@ -164,11 +163,6 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     granted = {request: number for request, number in numbers.items() if own.issuperset(request.keys)}
     delete_leases(connection, taken - {key for request in granted for key in request.keys}, owner)
     return LeaseReply(granted, done | late, reasons, leased | new_rows.keys() - taken)
-
-
-def _make_row(request: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
-    owner_columns = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
-    return {"number": number, **owner_columns, "what": request.step_name, "data": request.data}
 
 
 def _take_over_lease(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:

@@ -24,11 +24,11 @@ from torch import nn
 from roarbench.common.enums import Split
 from roarbench.common.errors import StoreError
 from roarbench.common.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
-from roarbench.common.identity import make_json_record
+from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.prediction import Normalisation
 from roarbench.plan.cells_and_runs import ReferenceSpec
-from roarbench.store.published_networks import compute_checksum_of_arrays, make_network_metadata, name_network_file
+from roarbench.store.published_networks import REFERENCE, compute_checksum_of_arrays, name_network_file
 
 
 class Predictions(NamedTuple):
@@ -160,7 +160,8 @@ def write_network_file(folder: Path, reference: ReferenceSpec, weights: Mapping[
     from safetensors.torch import save
 
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
-    content = save(tensors, make_network_metadata(reference))  # `save_file` would let only the user read the file
+    metadata = {REFERENCE: encode_canonically(make_json_record(reference))}
+    content = save(tensors, metadata)  # `save_file` would let only the user read the file
     path = folder / name_network_file(reference)
     with convert_write_errors(path):
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256, write_atomically
@@ -28,6 +28,9 @@ from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_or_own_suite
 from roarbench.store.published_networks import FOLDER, NETWORK_PATH, read_network_file
 from roarbench.store.run_result import RunResult
+
+if TYPE_CHECKING:
+    from roarbench.store.export_and_import import ExportedFile
 
 INDEX = "index.json"
 _FORMAT = 1
@@ -57,6 +60,16 @@ class PublishedFile:
 ResultsByFile = dict[PublishedFile, list[RunResult]]
 
 
+def _open_exported_file(path: Path) -> "ExportedFile":
+    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
+
+    return ExportedFile(path)
+
+
+def _list_pairs(results_by_file: ResultsByFile) -> Iterator[tuple[PublishedFile, RunResult]]:
+    return ((file, result) for file, results in results_by_file.items() for result in results)
+
+
 def read_checked_folder(folder: Path) -> ResultsByFile:
     """Check a folder with an `index.json`, and return its results; raise StoreError if a check fails.
 
@@ -66,7 +79,7 @@ def read_checked_folder(folder: Path) -> ResultsByFile:
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
     # from suites to fingerprints of their images; a board compares rows image by image, so there is one per suite
     data: dict[str, str] = {}
-    for file, result in ((file, result) for file, results in results_by_file.items() for result in results):
+    for file, result in _list_pairs(results_by_file):
         run = result.run
         other, first = seen.setdefault(run.key, (file, result))
         if other is not file and other.versioned_suite == file.versioned_suite:
@@ -80,9 +93,7 @@ def read_checked_folder(folder: Path) -> ResultsByFile:
         (network := read_network_file(path)).reference.key: (path.name, network.checksum)
         for path in sorted((folder / FOLDER).glob("*.safetensors"))
     }
-    explained = {
-        (result.run.reference, result.weights): file for file, rows in results_by_file.items() for result in rows
-    }
+    explained = {(result.run.reference, result.weights): file for file, result in _list_pairs(results_by_file)}
     for (key, weights), file in explained.items():
         name, checksum = checksums.get(key, ("", weights))
         if weights != checksum:
@@ -98,19 +109,20 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
 
     Two suites can have results of one run that were computed at different times, so each suite is compared with itself.
     """
-    current, known = _map_suite_and_key_to_result(now), _map_suite_and_key_to_result(before)
-    for file, old in ((file, result) for file, results in before.items() for result in results):
+    current = {(file.versioned_suite, result.run.key): result for file, result in _list_pairs(now)}
+    known = {(file.versioned_suite, result.run.key) for file, result in _list_pairs(before)}
+    for file, old in _list_pairs(before):
         seen = f"the run {old.run.key} of {file.path} was published"
         result = current.get((file.versioned_suite, old.run.key))
         if result is None:
             raise StoreError(f"{seen} and is missing now; published rows must not be removed")
         if result != old:
             raise StoreError(f"{seen} with other values; published rows must not change")
-    new = {
-        file: [result for result in results if (file.versioned_suite, result.run.key) not in known]
-        for file, results in now.items()
-    }
-    return {file: results for file, results in new.items() if results}
+    new: ResultsByFile = {}
+    for file, result in _list_pairs(now):
+        if (file.versioned_suite, result.run.key) not in known:
+            new.setdefault(file, []).append(result)
+    return new
 
 
 def find_new_results_of_change(folder: Path, now: ResultsByFile, before: Path) -> ResultsByFile:
@@ -138,11 +150,9 @@ def refuse_changed_annotations(folder: Path, before: Path) -> None:
 
 def _read_annotations_as_imported(folder: Path, files: Iterable[PublishedFile]) -> dict[str, tuple[str, Any]]:
     """Return a dict from keys of annotations to the file and value that an import of the folder would store."""
-    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
-
     annotations: dict[str, tuple[str, Any]] = {}
     for file in files:
-        for key, value in ExportedFile(folder / file.path).annotations.items():
+        for key, value in _open_exported_file(folder / file.path).annotations.items():
             annotations.setdefault(key, (file.path, value))
     return annotations
 
@@ -202,9 +212,7 @@ def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
 
 def add_file_to_index(folder: Path, path: str, about: str) -> None:
     """Add a file of the folder to its index."""
-    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
-
-    results, index = list(ExportedFile(folder / path).read_results()), folder / INDEX
+    results, index = list(_open_exported_file(folder / path).read_results()), folder / INDEX
     first = min(_list_replications(results), default=0)
     added = PublishedFile(path, compute_sha256(folder / path), len(results), about, first)
     files = [*(_read_index_entries(index) if index.exists() else ()), added]
@@ -221,9 +229,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_MAX_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
-    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
-
-    results = list(ExportedFile(path).read_results())
+    results = list(_open_exported_file(path).read_results())
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
@@ -247,14 +253,7 @@ def _list_replications(results: Iterable[RunResult]) -> set[int]:
 
 def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     """Return the suite `NAME` or `NAME@VERSION`, from the package or, if it is a user's suite, from exported files."""
-
-    def read_own_suites() -> Iterator[SuiteSpec]:
-        from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
-
-        for file in files:
-            yield from ExportedFile(file).suites
-
-    return find_builtin_or_own_suite(name, read_own_suites())
+    return find_builtin_or_own_suite(name, (suite for file in files for suite in _open_exported_file(file).suites))
 
 
 def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
@@ -281,11 +280,6 @@ def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:
     estimator = point.cell.estimator_record
     twin = estimator.twin if estimator else CLEAN
     return twin, replace(point.cell, estimator=CLEAN), point.seed
-
-
-def _map_suite_and_key_to_result(results_by_file: ResultsByFile) -> dict[tuple[str, str], RunResult]:
-    pairs = ((file.versioned_suite, result) for file, results in results_by_file.items() for result in results)
-    return {(suite, result.run.key): result for suite, result in pairs}
 
 
 def list_checked_result_files(source: str) -> list[Path]:

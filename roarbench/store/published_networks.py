@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.errors import StoreError
-from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
+from roarbench.common.identity import check_field_values
 from roarbench.common.text import fit_on_one_line
 from roarbench.plan.cells_and_runs import ReferenceSpec
 from roarbench.plan.suites import RESULTS
@@ -25,7 +25,7 @@ from roarbench.store.workspace import Workspace
 
 FOLDER = "networks"  # subfolder of a folder of published results
 NETWORK_PATH = rf"{FOLDER}/[a-z0-9-]{{1,100}}-[0-9a-f]{{16}}\.safetensors"
-_REFERENCE = "reference"  # key of the metadata
+REFERENCE = "reference"  # key of the metadata
 MAX_BYTES = 2**26
 
 
@@ -54,10 +54,6 @@ def find_imported_or_packaged_network(workspace: Workspace, reference: Reference
     return find_network_file([workspace.published, *([RESULTS / FOLDER] if RESULTS else [])], reference)
 
 
-def make_network_metadata(reference: ReferenceSpec) -> dict[str, str]:
-    return {_REFERENCE: encode_canonically(make_json_record(reference))}
-
-
 def read_network_file(path: Path) -> NetworkFile:
     """Read a published network; raise StoreError if the file is not one, or if its name is another network's."""
     from safetensors import SafetensorError, safe_open
@@ -66,7 +62,7 @@ def read_network_file(path: Path) -> NetworkFile:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has {path.stat().st_size:,} bytes, expected at most {MAX_BYTES:,}")
         with safe_open(path, framework="numpy") as file:
-            values = json.loads((file.metadata() or {})[_REFERENCE])
+            values = json.loads((file.metadata() or {})[REFERENCE])
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         check_field_values(reference := ReferenceSpec(**values))
     except (OSError, SafetensorError, LookupError, ValueError, TypeError, RecursionError) as error:

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from importlib.metadata import version
 from itertools import islice, product
 from pathlib import Path
@@ -147,8 +146,8 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        metadata = make_file_metadata(spec, split) | {"seconds": provenance.seconds, "weights": provenance.weights}
-        metadata |= {"precision": provenance.precision, "device": provenance.device}
+        names = ("seconds", "weights", "precision", "device")
+        metadata = make_file_metadata(spec, split) | {name: getattr(provenance, name) for name in names}
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
         metadata |= {"passes": list(provenance.passes)} if provenance.passes else {}
@@ -184,8 +183,7 @@ class RankingsStore:
                 descriptions = [read_planes(path).metadata for path in used]
                 weights = _find_value_shared_by_parts(parts, descriptions, "weights")
                 _find_value_shared_by_parts(parts, descriptions, "device")
-                join = partial(self._join_parts_into_split_file, spec)
-                files = {str(split): join(split, count) for split, count in counts.items()}
+                files = {str(split): self._join_split(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
                 manifest |= {"files": files, "versions": versions}
@@ -203,18 +201,27 @@ class RankingsStore:
             if manifest.get(key) != value:
                 mismatch = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
                 raise StoreError(f"{mismatch}; {write_advice_to_delete(folder)}")
-        files = manifest["files"]
-        splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
+        files, splits = manifest["files"], {}
+        for split in spec.splits:
+            path, file = folder / f"{split}.arrow", files[split]
+            size = path.stat().st_size if path.exists() else 0
+            if size != file["bytes"]:
+                raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {write_advice_to_delete(folder)}")
+            splits[split], metadata = read_planes(path)
+            shape = (file["images"], spec.layout.planes, spec.layout.bytes_per_plane)
+            if metadata != make_file_metadata(spec, split) or splits[split].shape != shape:
+                raise StoreError(f"{path} does not match its manifest; {write_advice_to_delete(folder)}")
         # older rankings of given maps recorded 0 seconds
         times = [file["seconds"] for file in files.values()]
-        seconds = sum(times) if all(times) else None
-        weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
-        prediction_stability = _compute_share(files, "kept", "copies")
-        ties = _compute_share(files, "ties", "images")
         forward, backward = (_compute_share(files, name, "images") for name in ("forward", "backward"))
-        passes = None if forward is None or backward is None else (forward, backward)
         return Rankings(
-            folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability, ties, passes
+            *(folder, spec.layout, splits, files),
+            seconds=sum(times) if all(times) else None,
+            weights=manifest.get("weights", ""),
+            checksum=extract_rankings_checksum(manifest),
+            prediction_stability=_compute_share(files, "kept", "copies"),
+            tied_share=_compute_share(files, "ties", "images"),
+            passes=None if forward is None or backward is None else (forward, backward),
         )
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
@@ -270,7 +277,7 @@ class RankingsStore:
     def _make_part_path(self, spec: RankingSpec, split: Split, start: int, stop: int) -> Path:
         return self.get_folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
-    def _join_parts_into_split_file(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
+    def _join_split(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
         metadata, times = make_file_metadata(spec, split), list[float | None]()
@@ -305,17 +312,6 @@ class RankingsStore:
             forward, backward = (sum(values) * count / images for values in zip(*counted, strict=True))
             entry |= {"forward": forward, "backward": backward}
         return entry | {"made": [{"precision": precision, "device": device} for precision, device in sorted(made)]}
-
-
-def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> Planes:
-    size = path.stat().st_size if path.exists() else 0
-    if size != file["bytes"]:
-        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {write_advice_to_delete(path.parent)}")
-    planes, metadata = read_planes(path)
-    shape = (file["images"], spec.layout.planes, spec.layout.bytes_per_plane)
-    if metadata != make_file_metadata(spec, split) or planes.shape != shape:
-        raise StoreError(f"{path} does not match its manifest; {write_advice_to_delete(path.parent)}")
-    return planes
 
 
 class _PartFile(NamedTuple):

@@ -41,10 +41,10 @@ def test_checksums_keep_first_folder_and_reject_different_file(store, folders):
     lacking = RANKING._replace(checksum="")
     for each in folders:
         each.record_or_compare_checksums([RANKING])
-    first.record_checksums_of_new_files([lacking])  # a network file system may show the file later
-    for way in (second.record_or_compare_checksums, second.record_checksums_of_new_files):
+    first.record_or_compare_checksums([lacking], made_here=True)  # a network file system may show the file later
+    for made_here in (False, True):
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
-            way([REFERENCE, RANKING._replace(checksum=OTHER)])
+            second.record_or_compare_checksums([REFERENCE, RANKING._replace(checksum=OTHER)], made_here=made_here)
     first.record_or_compare_checksums([lacking])  # the file was lost there
     if store.database.is_sqlite:
         second.record_or_compare_checksums([lacking])
@@ -64,7 +64,7 @@ def test_checksums_reserve_missing_file_for_one_folder(store, folders, monkeypat
         with refused:
             second.record_or_compare_checksums(theirs)
     first.record_or_compare_checksums(lacking)
-    first.record_checksums_of_new_files([REFERENCE])
+    first.record_or_compare_checksums([REFERENCE], made_here=True)
     assert read_recorded_checksums(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.MAX_SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
@@ -80,17 +80,17 @@ def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folde
     networks = [Artifact(common, "network", "4", common), Artifact("d" * 32, "tuned", "5", common, rankings="r")]
     made = [REFERENCE, RANKING, *networks]
     again = [each._replace(checksum=OTHER) for each in made]
-    here.record_checksums_of_new_files(made)
-    here.record_checksums_of_new_files(again)
+    here.record_or_compare_checksums(made, made_here=True)
+    here.record_or_compare_checksums(again, made_here=True)
     assert read_recorded_checksums(store) == dict.fromkeys((each.key for each in made), OTHER)
     store.add_results([replace(make_result(RUNS[0]), rankings=OTHER)])
-    here.record_checksums_of_new_files(made[3:])
+    here.record_or_compare_checksums(made[3:], made_here=True)
     store.add_results([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.name[:8]}"):
-            here.record_checksums_of_new_files([each])
+            here.record_or_compare_checksums([each], made_here=True)
     mark_as_imported(store, RUNS)
-    here.record_checksums_of_new_files([*made[:3], again[3]])
+    here.record_or_compare_checksums([*made[:3], again[3]], made_here=True)
     assert read_recorded_checksums(store) == {each.key: each.checksum for each in (*made[:3], again[3])}
 
 

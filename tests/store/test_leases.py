@@ -125,7 +125,8 @@ def test_claim_leases_respects_concurrent_claims_and_results(store, monkeypatch)
     monkeypatch.undo()
     number = claim_run(store, KEYS[0], owner)
     with store.database.begin_exclusive_write() as connection:
-        row = leases_module._make_row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
+        owner_columns = {"owner": ELSEWHERE.id, "host": ELSEWHERE.host, "pid": ELSEWHERE.pid, "start": ELSEWHERE.start}
+        row = {"number": 7, **owner_columns, "what": "", "data": ""}
         assert not leases_module._take_over_lease(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over_lease(connection, KEYS[0], number, row)
 
