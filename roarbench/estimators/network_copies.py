@@ -91,7 +91,7 @@ def _make_plain(layer: nn.Module) -> nn.Module | None:
             shape = (_PROBES, base.num_features, _PROBE_SIDE, _PROBE_SIDE)
         else:
             names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
-            settings = (getattr(base, name) for name in names)
+            settings: Any = (getattr(base, name) for name in names)
             plain = nn.Conv2d(*settings, base.bias is not None, base.padding_mode, device="meta")
             side = _PROBE_SIDE + max(d * (k - 1) for d, k in zip(base.dilation, base.kernel_size, strict=True))
             shape = (_PROBES, base.in_channels, side, side)
