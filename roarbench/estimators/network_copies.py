@@ -76,10 +76,11 @@ def is_plain(layer: nn.Module) -> bool:
 
 def _make_plain(layer: nn.Module) -> nn.Module | None:
     """Return a plain layer with the outputs of this layer; None if it is plain already, or if there is none."""
-    base = layer
+    base: Any = layer
     if is_adapter := callable(getattr(layer, "merge", None)) and callable(getattr(layer, "get_base_layer", None)):
-        base = cast(Any, layer).get_base_layer()
-    if not isinstance(base, _LAYERS) or (base is layer and is_plain(layer)):
+        base = base.get_base_layer()
+    is_known = isinstance(base, _LAYERS)
+    if not is_known or (base is layer and is_plain(layer)):
         return None
     with suppress(Exception):  # the user's code may raise anything; the layer then stays as it is
         plain: Any
@@ -90,9 +91,8 @@ def _make_plain(layer: nn.Module) -> nn.Module | None:
             plain = nn.BatchNorm2d(base.num_features, base.eps, affine=base.affine, device="meta")
             shape = (_PROBES, base.num_features, _PROBE_SIDE, _PROBE_SIDE)
         else:
-            names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")
-            settings: Any = (getattr(base, name) for name in names)
-            plain = nn.Conv2d(*settings, base.bias is not None, base.padding_mode, device="meta")
+            sizes = (base.in_channels, base.out_channels, base.kernel_size, base.stride, base.padding, base.dilation)
+            plain = nn.Conv2d(*sizes, base.groups, base.bias is not None, base.padding_mode, device="meta")
             side = _PROBE_SIDE + max(d * (k - 1) for d, k in zip(base.dilation, base.kernel_size, strict=True))
             shape = (_PROBES, base.in_channels, side, side)
         drawn = torch.randn(shape, generator=torch.Generator().manual_seed(0))
