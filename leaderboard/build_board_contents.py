@@ -1,6 +1,6 @@
 """Build the contents of boards from tables of a suite; headlines count the rows that are *shown* to be better."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -265,16 +265,20 @@ def recommend_rows(
     kinds = {row.colour_class for row in rows.values()}
     front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
     candidates = [  # rows that explain their network and have a known cost
-        (row, row.value.value)
+        (row, row.passes, row.value.value)
         for row in rows.values()
         if row.passes and row.colour_class == BEATS and row.value.value is not None
     ]
-    for row, value in sorted(candidates, key=lambda each: (each[0].passes or 0.0, -each[1])):
+    for row, most, value in sorted(candidates, key=lambda each: (each[1], -each[2])):
         beside, reverse = retrained.get(row.id), kept.get(row.id)
+        # the suite's other rows with at most as many passes; a row with an unknown number may have as few
+        rivals = (other for other in rows.values() if other != row and not other.added and not other.control)
+        rivals = (other for other in rivals if other.passes is None or 0 < other.passes <= most)
+        highest = max((gain for other in rivals if (gain := other.value.value) is not None), default=float("-inf"))
         advised = AdvisedRow(
             row,
             beside if beside and beside.value.value is not None else None,
-            _is_above_rows_with_as_few_passes(row, rows.values()),
+            row.value.low is not None and row.value.low > highest,
             f"{reverse.verdict_text} in LeRF order" if reverse and reverse.colour_class in (OPEN, BELOW) else "",
         )
         (front if value > best else others).append(advised)
@@ -286,14 +290,3 @@ def recommend_rows(
     near.sort(key=lambda advised: -(advised.row.value.value or 0.0))
     levels = (f"{board.gain}: {board.levels_text}" for board in (roar, own_network) if board and board.started_rows)
     return Advice(own_network, "; ".join(levels), front, near)
-
-
-def _is_above_rows_with_as_few_passes(row: BoardRow, rows: Iterable[BoardRow]) -> bool:
-    """Return whether a row's interval is above the gains of the suite's other rows with at most as many passes."""
-    most = row.passes or 0.0
-    # a row with an unknown number of passes may have as few
-    rivals = (other for other in rows if other != row and not other.added and not other.control)
-    rivals = (other for other in rivals if other.passes is None or 0 < other.passes <= most)
-    gains = (other.value.value for other in rivals)
-    low = row.value.low
-    return low is not None and low > max((gain for gain in gains if gain is not None), default=float("-inf"))

@@ -237,17 +237,26 @@ class PictureMaker:
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
     def draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None = None) -> Bytes:
-        """Return a row's pictures, uint8 (n, h, w, 3); `sibling` has the row's rankings for another network."""
+        """Return a row's pictures, uint8 (n, h, w, 3); `sibling` has the row's rankings for another network.
+
+        The colour of a map shows the fraction of levels at which a pixel is removed.
+        """
+        layout = rankings.layout
         if kind == "map":
-            return self._draw_heat_maps(rankings)
+            planes = rankings.splits[Split.TEST][self.numbers]
+            removed = (_find_removed_features(planes, t, Order.MORF, layout) for t in layout.levels)
+            values = np.mean([_expand_to_image(each, layout) for each in removed], axis=0).mean(1)
+            places = np.linspace(0, 1, len(_HEAT_COLOURS))
+            colours = [np.interp(values, places, _HEAT_COLOURS[:, channel]) for channel in range(3)]
+            return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
         if kind == "sibling":
             assert sibling is not None, "`kinds` contains `sibling` only if every row has rankings for a second network"
-            return self._draw_remaining_features(sibling, "own")
-        return self._draw_remaining_features(rankings, kind)
-
-    def _draw_remaining_features(self, rankings: Rankings, source: MaskSource) -> Bytes:
-        removed = _expand_to_image(self.make_masks(rankings, source), rankings.layout)
-        return self.convert_to_channels_last_rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
+            masks = self.make_masks(sibling, "own")
+        else:
+            masks = self.make_masks(rankings, kind)
+        removed_pixels = _expand_to_image(masks, layout)
+        left = np.where(removed_pixels, np.rint(self.fill), self.pixels).astype(np.uint8)
+        return self.convert_to_channels_last_rgb(left)
 
     def make_masks(self, rankings: Rankings, source: MaskSource) -> Masks:
         """Return the images' removal masks at the level of the pictures, bool (n, d)."""
@@ -260,15 +269,6 @@ class PictureMaker:
         ties = draw_rotated_tie_orders(self.seed, self.numbers, layout.features)
         strata = assign_strata(compute_removal_magnitudes_in_numpy(self.pixels, self.fill, layout.unit))
         return make_matched_masks(own, codes, strata, self.protocol.order, ties)
-
-    def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
-        """Return heat maps, uint8 (n, h, w, 3); the colour shows the fraction of levels at which a pixel is removed."""
-        planes, layout = rankings.splits[Split.TEST][self.numbers], rankings.layout
-        gone = [_expand_to_image(_find_removed_features(planes, t, Order.MORF, layout), layout) for t in layout.levels]
-        values = np.mean(gone, axis=0).mean(1)
-        places = np.linspace(0, 1, len(_HEAT_COLOURS))
-        colours = [np.interp(values, places, _HEAT_COLOURS[:, channel]) for channel in range(3)]
-        return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
 
     @staticmethod
     def convert_to_channels_last_rgb(pixels: Bytes) -> Bytes:

@@ -39,34 +39,25 @@ def collect_views(
 
     With `first_page_only`, suites are read until the suite that comes first is found, because a visitor waits.
     """
-    possible, views = list_possible_suites(store), dict[SuiteSpec, list[SuiteView]]()
-    best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in possible}
-    for suite in sorted(possible, key=best.__getitem__):
-        views[suite] = read(suite)
-        if first_page_only and any(_rank(view) == best[suite] for view in views[suite]):
-            break  # later suites cannot come first
-    in_order = sorted(chain.from_iterable(views.get(suite, ()) for suite in possible), key=_rank)
-    for view in in_order:
-        view.beside[:] = in_order
-    return {view.slug: view for view in in_order}, len(views) == len(possible)
-
-
-def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
-    """Return the suites of which a store may have results; newest versions come first, and users' suites last.
-
-    Suites of equal rank keep this order on the pages.
-    """
+    # suites of equal rank keep this order: the built-in suites, newest versions first, then users' suites
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {
         suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in SUITE_VERSIONS.values()
     }
     built_in = sorted(reversed(order), key=order.__getitem__)
     all_suites = [*built_in, *reversed(read_suites(store.database))]
-    return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
-
-
-def _rank(view: SuiteView) -> int:
-    return rank_by_headline(view.results.suite, view.headline_protocol)
+    possible = [suite for suite in all_suites if (suite.dataset, suite.model) in there]
+    views = dict[SuiteSpec, list[SuiteView]]()
+    best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in possible}
+    for suite in sorted(possible, key=best.__getitem__):
+        views[suite] = read(suite)
+        if first_page_only and any(view.rank == best[suite] for view in views[suite]):
+            break  # later suites cannot come first
+    found = chain.from_iterable(views.get(suite, ()) for suite in possible)
+    in_order = sorted(found, key=lambda view: view.rank)
+    for view in in_order:
+        view.beside[:] = in_order
+    return {view.slug: view for view in in_order}, len(views) == len(possible)
 
 
 def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> list[SuiteView]:

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,6 +34,15 @@ def render_report(view: SuiteView) -> str:
     about = {name: collect_papers_and_settings(name, [view.results]) for name in run}
     papers = (entry for each in about.values() for entry in each.bibtex)
     settings = [(find_display_name(name).full_name, each) for name, each in about.items() if each.settings or each.code]
+    values_by_fact = defaultdict[str, Counter[str]](Counter)
+    for result in view.results.results.values():
+        code = fit_on_one_line(result.provenance.code_version, 60)
+        for fact, value in {"roarbench": code, **result.provenance.known_values}.items():
+            values_by_fact[fact][value] += 1
+    provenance = [
+        (fact, ", ".join(f"{value} ({n:,} runs)" if len(counts) > 1 else value for value, n in counts.most_common()))
+        for fact, counts in values_by_fact.items()
+    ]
     template = load_templates().get_template("report.html")
     return template.render(
         title=view.title,
@@ -45,25 +53,13 @@ def render_report(view: SuiteView) -> str:
         networks=describe_accuracies_of_explained_networks(view.results),
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-        provenance=list(list_provenance(view.results)),
+        provenance=provenance,
         commands=list_report_commands(view.results),
         settings=settings,
         bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), find_paper("hooker2019benchmark").bibtex, *papers))),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=read_code_version(),
     )
-
-
-def list_provenance(results: SuiteResults) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each fact about the origin of a suite's runs; several values come with their counts."""
-    counts = defaultdict[str, Counter[str]](Counter)
-    for result in results.results.values():
-        facts = {"roarbench": fit_on_one_line(result.provenance.code_version, 60), **result.provenance.known_values}
-        for name, value in facts.items():
-            counts[name][value] += 1
-    for name, values in counts.items():
-        several = len(values) > 1
-        yield name, ", ".join(f"{value} ({n:,} runs)" if several else value for value, n in values.most_common())
 
 
 def describe_methods(table: SuiteTable) -> str:
@@ -79,27 +75,20 @@ def describe_methods(table: SuiteTable) -> str:
     controls_text = f"Controls: {', '.join(controls)}; they {table.control_network_use_text}. " if controls else ""
     controls_text += f"Blind searches, the controls of own-network gain: {', '.join(searches)}. " if searches else ""
     controls_text += f"Known rankings, compared with them, too: {', '.join(truths)}. " if truths else ""
+    networks, suite, count = "", results.suite, table.board.references
+    if count:
+        data = suite.dataset_record
+        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
+        if suite.given:
+            origin = f"with given weights ({', '.join(map(shorten_weights_checksum, suite.given.split(',')[:count]))})"
+        verb = "was" if count == 1 else "were"
+        networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin} {verb} explained. "
     return (
         f"{estimators} and {format_count(number, 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
-        f"{_describe_explained_networks(table)}"
-        f"{capitalize(protocol.method)}. {controls_text}{table.describe_measurement()}. "
+        f"{networks}{capitalize(protocol.method)}. {controls_text}{table.describe_measurement()}. "
         f"{write_all_notes(table, signs=False)}"
     )
-
-
-def _describe_explained_networks(table: SuiteTable) -> str:
-    """Return a sentence on the networks that the table explains, without accuracies; empty if there are none."""
-    results, count = table.suite_results, table.board.references
-    suite, data = results.suite, results.suite.dataset_record
-    if not count:
-        return ""
-    if suite.given:
-        origin = f"with given weights ({', '.join(map(shorten_weights_checksum, suite.given.split(',')[:count]))})"
-    else:
-        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
-    networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin}"
-    return f"{networks} {'was' if count == 1 else 'were'} explained. "
 
 
 def describe_accuracies_of_explained_networks(results: SuiteResults) -> str:

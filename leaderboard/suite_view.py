@@ -83,8 +83,13 @@ class SuiteView:
         return self.get_board(self.headline_protocol)
 
     @property
+    def rank(self) -> int:
+        """Return the rank of the suite among other suites by its headline protocol (`rank_by_headline`)."""
+        return rank_by_headline(self.results.suite, self.headline_protocol)
+
+    @property
     def leads_with_roar_and_own_network(self) -> bool:
-        return not rank_by_headline(self.results.suite, self.headline_protocol)
+        return self.rank == 0
 
     @property
     def combined_board(self) -> CombinedBoard | None:

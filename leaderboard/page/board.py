@@ -1,13 +1,10 @@
 """The board page, which shows the rows of a suite with their verdicts, and the page that compares two rows."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leaderboard.board_contents import BoardContents, BoardRow
-from leaderboard.build_board_contents import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, make_cost_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address, read_choice
 from leaderboard.suite_view import SuiteView
@@ -22,7 +19,6 @@ from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_renderers import format_csv, format_json
 
 ALL_GAINS = "All gains"
-Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
 
 
@@ -38,31 +34,51 @@ def build_board_context(site: Site, address: Address) -> dict[str, Any]:
 
     If the address chooses no protocol, and the suite leads with ROAR and own-network gain, the board shows both.
     """
-    view = site.find_view(address)
-    if view.combined_board and not address.choices:
-        return _build_combined_context(site, view, view.combined_board)
-    live = site.live
-    protocol = SHOWN[read_choice(view, address, "protocol", [shown.name for shown in view.protocols])]
-    unit = Unit(read_choice(view, address, "unit", view.results.list_units(protocol)))
-    board, table = view.get_board(protocol, unit), view.table(protocol, unit)
-    tables = [table] if live else view.tables
-    file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
-    return {
+    view, live = site.find_view(address), site.live
+    both = None if address.choices else view.combined_board
+    chosen = "" if both else read_choice(view, address, "protocol", [shown.name for shown in view.protocols])
+    tabs = [(ALL_GAINS, site.get_page_link("board", view.slug), not chosen)] * view.leads_with_roar_and_own_network
+    for other in view.protocols:
+        link = site.get_link(find_board_address(view, other))
+        tabs.append((view.get_tab_label(other), link, other.name == chosen))
+    views = site.views.values()
+    shared = {
         "view": view,
+        "tabs": tabs,
+        "suites": [(shorten_line(one.title, 80), site.get_page_link("board", one.slug), one is view) for one in views],
+    }
+    if both:
+        return shared | {
+            "board": both,
+            "tab": ALL_GAINS,
+            "heading": both.headline or view.title,
+            "advice": view.advice,
+            "costs": make_cost_scatter(both),
+            "units": [],
+            "legend": [(column.legend_title, column.colour_legend) for column in both.started_boards],
+            "files": _add_download_files(site, view, view.slug, view.tables),
+            "captions": both.caption,
+        }
+    protocol = SHOWN[chosen]
+    units = view.results.list_units(protocol)
+    unit = Unit(read_choice(view, address, "unit", units))
+    board, table = view.get_board(protocol, unit), view.table(protocol, unit)
+    curves = ""
+    started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
+    # the app's first page has no curves, because importing matplotlib takes long
+    if protocol == ROAR and len(board.levels) > 1 and started and (address.choices or not live):
+        draw = partial(view.get_or_compute, ("curves", unit), partial(draw_curve_panels_as_webp, table))
+        curves = site.add_file(f"curves-{view.slug}-{unit}.webp", draw)
+    name, tables = (f"board-{view.slug}-{protocol.name}-{unit}", [table]) if live else (view.slug, view.tables)
+    return shared | {
         "board": board,
         "tab": board.tab_label,
         "heading": board.headline or f"{view.title}: {board.tab_label}",
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot_meaning.replace("'", "’")),
-        "tabs": list(_make_board_tabs(site, view, protocol)),
-        "units": [
-            (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
-            for other_unit in view.results.list_units(protocol)
-        ],
-        "suites": _make_suite_tabs(site, view),
-        # the app's first page has no curves, because importing matplotlib takes long
-        "curves": "" if live and not address.choices else _add_curve_picture(site, view, table),
+        "units": [(str(one), site.get_link(find_board_address(view, protocol, one)), one == unit) for one in units],
+        "curves": curves,
         "legend": [("", board.colour_legend)],
-        "files": _add_download_files(site, view, file_stem if live else view.slug, tables),
+        "files": _add_download_files(site, view, name, tables),
         "captions": [write_caption(table)],
     }
 
@@ -70,40 +86,6 @@ def build_board_context(site: Site, address: Address) -> dict[str, Any]:
 def write_caption(table: SuiteTable) -> str:
     """Describe numbers, scope of intervals and exceptions, without signs such as †: rows state doubts in words."""
     return f"{table.caption}. {write_all_notes(table, signs=False)}"
-
-
-def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
-    """Add the picture of ROAR's curves to the site, and return its address.
-
-    The address is empty for other protocols, for a single level, and if there are no results.
-    """
-    started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
-    if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
-        return ""
-    make = partial(view.get_or_compute, ("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
-    return site.add_file(f"curves-{view.slug}-{table.unit}.webp", make)
-
-
-def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
-    return {
-        "view": view,
-        "board": board,
-        "tab": ALL_GAINS,
-        "heading": board.headline or view.title,
-        "advice": view.advice,
-        "costs": make_cost_scatter(board),
-        "tabs": list(_make_board_tabs(site, view, None)),
-        "units": [],
-        "suites": _make_suite_tabs(site, view),
-        "legend": [(column.legend_title, column.colour_legend) for column in board.started_boards],
-        "files": _add_download_files(site, view, view.slug, view.tables),
-        "captions": board.caption,
-    }
-
-
-def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
-    views = site.views.values()
-    return [(shorten_line(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
 
 
 def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> list[tuple[str, str]]:
@@ -124,20 +106,6 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
     return [(kind.upper(), site.add_file(f"{name}.{kind}", partial(write_file, kind))) for kind in ("csv", "json")]
 
 
-def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol of the suite."""
-    if view.leads_with_roar_and_own_network:
-        yield ALL_GAINS, site.get_page_link("board", view.slug), current is None
-    for protocol in view.protocols:
-        link = site.get_link(find_board_address(view, protocol))
-        yield view.get_tab_label(protocol), link, protocol == current
-
-
-def list_protocols(view: SuiteView) -> list[Protocol]:
-    """Return the protocols under which two rows can be compared, the headline protocol first; no board is computed."""
-    return [protocol for protocol in view.protocols if protocol != MASK_ONLY]
-
-
 def list_exported_addresses(view: SuiteView) -> list[Address]:
     """Return the addresses of a suite's static pages, one for each protocol that the suite leads with."""
     # whether there are two rows to compare is known without computing a board
@@ -145,41 +113,22 @@ def list_exported_addresses(view: SuiteView) -> list[Address]:
     if len(run) < 2 or view.headline_protocol == MASK_ONLY:
         return []
     leading = dict.fromkeys((view.headline_protocol, *find_headline_protocols(view.results.suite)))
-    return [_find_compare_address(view, protocol) for protocol in leading if protocol in list_protocols(view)]
+    shown = (protocol for protocol in leading if protocol in view.protocols and protocol != MASK_ONLY)
+    return [_find_compare_address(view, protocol) for protocol in shown]
 
 
-def _find_compare_address(view: SuiteView, protocol: Protocol, **pair: str) -> Address:
+def _find_compare_address(view: SuiteView, protocol: Protocol) -> Address:
     other = "" if protocol == view.headline_protocol else protocol.name
-    return make_address("compare", view.slug, protocol=other, **pair)
+    return make_address("compare", view.slug, protocol=other)
 
 
 def build_compare_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields: the requested pair of rows, or the best row compared with some others."""
     view = site.find_view(address)
-    protocols = {protocol.name: protocol for protocol in list_protocols(view)}
+    protocols = {protocol.name: protocol for protocol in view.protocols if protocol != MASK_ONLY}  # it has no gains
     protocol = protocols[read_choice(view, address, "protocol", protocols)]
-    unit = view.results.list_units(protocol)[0]
-    board = view.get_board(protocol)
+    unit, board = view.results.list_units(protocol)[0], view.get_board(protocol)
     rows = {row.id: row for row in board.rows if board.has_gains and row.value.value is not None}
-    links = {other: site.get_link(_find_compare_address(view, other)) for other in protocols.values()}
-    return {
-        "view": view,
-        "board": board,
-        "protocol": protocol,
-        "tabs": [(view.get_tab_label(other), link, other == protocol) for other, link in links.items() if link],
-        "found": [
-            (pair, compare_rows(judge_suite(view.results, unit), protocol, unit, pair[0].id, pair[1].id))
-            for pair in _choose_pairs(view, board, address, rows)
-        ],
-        "rows": rows.values(),
-        "describe_verdict": describe_verdict,
-        "caption": write_caption(view.table(protocol)),
-    }
-
-
-def _choose_pairs(
-    view: SuiteView, board: BoardContents, address: Address, rows: dict[str, BoardRow]
-) -> Iterator[tuple[BoardRow, BoardRow]]:
     names = [name for key in ("first", "second") if (name := address.get_choice(key))]
     for name in names:
         if name not in rows:
@@ -188,5 +137,16 @@ def _choose_pairs(
     estimators = [name for name, row in rows.items() if not row.control]
     control = [board.best_control.id] if board.best_control else []
     chosen = [rows[name] for name in dict.fromkeys([*names, *estimators[:_PAIRS], *control, *rows])]
-    for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
-        yield chosen[0], row
+    pairs = [(chosen[0], row) for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]]
+    links = {other: site.get_link(_find_compare_address(view, other)) for other in protocols.values()}
+    judges = judge_suite(view.results, unit)
+    return {
+        "view": view,
+        "board": board,
+        "protocol": protocol,
+        "tabs": [(view.get_tab_label(other), link, other == protocol) for other, link in links.items() if link],
+        "found": [(pair, compare_rows(judges, protocol, unit, pair[0].id, pair[1].id)) for pair in pairs],
+        "rows": rows.values(),
+        "describe_verdict": describe_verdict,
+        "caption": write_caption(view.table(protocol)),
+    }

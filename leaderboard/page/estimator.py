@@ -51,22 +51,34 @@ def build_estimator_context(site: Site, address: Address) -> dict[str, Any]:
     views = sort_for_display(view for view in site.views.values() if name in view.rows)
     if not views:
         raise PageNotFound(f"There is no estimator {shorten_line(name, 60)!r} here.")
-    boards = [(view, board, board.rows_by_id[name]) for view in views for board in _select_boards(view, name)]
+    boards = list[RowOnBoard]()
+    for view in views:  # the boards of headline protocols that have the row; if there are none, all that have the row
+        leading = [board for board in view.headline_boards if name in board.rows_by_id]
+        others = (board for board in map(view.get_board, view.protocols) if name in board.rows_by_id)
+        boards += [(view, board, board.rows_by_id[name]) for board in leading or others]
     view, _, row = next((entry for entry in boards if entry[2].value.value is not None), boards[0])
+    against = (  # the row's comparison with each control, worst first, on each board with verdicts
+        (view.title, board, sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0))
+        for view, board, row in boards
+        if row.beating
+    )
+    runs, marks = view.results.by_estimator.get(name, ()), find_estimator_or_placeholder(name).parsed_id.marks
+    # a store cannot know more: `scripts/make_demo.py` deletes records of imports
+    origin = "trusted, " if TRUSTED in marks else "self-reported, " if name in view.results.doubts else ""
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(other.title)
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
-        "origin": _describe_origin_and_date(view, name),
+        "origin": f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else "",
         "use": describe_control_use_of_network(name) if row.control else "",
         "passes": list_passes([view.results for view in views], name),
         "verdicts": [
             (site.get_link(find_board_address(view, board.protocol)), view.title, row, board)
             for view, board, row in boards
         ],
-        "against": next(_list_control_comparisons(boards), None),
+        "against": next(against, None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
         "pictures": add_pictures_of_estimator(site, views, name),
         "doubts": collect_doubts(boards),
@@ -78,29 +90,6 @@ def build_estimator_context(site: Site, address: Address) -> dict[str, Any]:
 def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
     """Return a row's different numbers of passes in suites, ascending; empty if unknown."""
     return sorted({sum(passes) for suite in suites if (passes := suite.find_passes(name)) is not None})
-
-
-def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[Any, ...]]:
-    """Yield suite, board and the row's comparison with each control, worst first, of each board with verdicts."""
-    for view, board, row in boards:
-        if row.beating:
-            comparisons = sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0)
-            yield view.title, board, comparisons
-
-
-def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
-    """Return the boards of headline protocols that have the row; if there are none, all boards that have the row."""
-    leading = [board for board in view.headline_boards if name in board.rows_by_id]
-    return leading or [board for board in map(view.get_board, view.protocols) if name in board.rows_by_id]
-
-
-def _describe_origin_and_date(view: SuiteView, name: str) -> str:
-    """Describe whether results are trusted or self-reported, and the newest day; empty if the row was not run."""
-    runs = view.results.by_estimator.get(name, ())
-    trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
-    # a store cannot know more: `scripts/make_demo.py` deletes records of imports
-    origin = "trusted, " if trusted else "self-reported, " if name in view.results.doubts else ""
-    return f"{origin}computed {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
 def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, EstimatorCurves]]:
@@ -129,7 +118,7 @@ def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str)
     shown = list[tuple[Any, ...]]()
     for view, pictures in by_images.values():
         sheet, counts = add_sheet_of_row(site, view, name)
-        originals = add_sheet_of_originals(site, view)
+        originals = site.add_file(f"images-{view.slug}.webp", partial(pictures.sheet, ""))
         positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), list_sheet_lines(pictures, counts)
         arguments = (pictures, originals, sheet, positions, lines)
         shown.append((view.title, arguments, site.get_page_link("images", view.slug)))
@@ -183,7 +172,7 @@ def build_images_context(site: Site, address: Address) -> dict[str, Any]:
         "sheet": href,
         "of": counts.of,
         "shown": list_sheet_lines(pictures, counts),
-        "photos": add_sheet_of_originals(site, view),
+        "photos": site.add_file(f"images-{view.slug}.webp", partial(pictures.sheet, "")),
         "masks": _MASKS[tuple(pictures.kinds[1:])],
         "tab": protocol.title,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
@@ -191,12 +180,6 @@ def build_images_context(site: Site, address: Address) -> dict[str, Any]:
         "claim": "explains its network" if protocol.scores_all_network_pairs else "follows the image",
         "asks": f"{format_count(counts.of // levels, 'network')} at {format_count(levels, 'level')}",
     }
-
-
-def add_sheet_of_originals(site: Site, view: SuiteView) -> str:
-    """Add the sheet of a suite's original images to the site, and return the sheet's address."""
-    assert view.pictures is not None, "the caller has checked that there are pictures"
-    return site.add_file(f"images-{view.slug}.webp", partial(view.pictures.sheet, ""))
 
 
 def add_sheet_of_row(site: Site, view: SuiteView, name: str) -> tuple[str, CorrectCountsPerImage]:
