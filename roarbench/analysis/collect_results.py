@@ -78,25 +78,6 @@ def is_from_dataset_source(data: str, sources: Iterable[ImageSource]) -> bool | 
     return False if kinds else None
 
 
-def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
-    """List the images and explained networks of a suite's stored results, oldest first.
-
-    Results that do not depend on an explained network belong to all versions. They form a separate version only if all
-    results on the same images are of this kind.
-    """
-    by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
-    own, stored = find_default_explained_weights(suite), list[Version]()
-    for data, limit in dict.fromkeys(key[:2] for key in by_version):
-        seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
-        combined = [] if suite.networks else _join_given_weights(seeds)
-        versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in versions if _has_results(suite, version, store, of_explained_network=True)]
-        if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
-            explained = versions[:1]
-        stored += explained
-    return stored
-
-
 def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
     """Join the weights of one command, among which the seeds were divided, into one title; keep other weights apart."""
     numbers = {given: {seed % SEEDS_PER_REPLICATION for seed in used} for given, used in seeds.items()}
@@ -181,11 +162,25 @@ class Versions:
 
 
 def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
-    """Return all versions of a suite in a store, whatever the value of `suite.given`."""
+    """Return all versions of a suite in a store, whatever the value of `suite.given`.
+
+    Results that do not depend on an explained network belong to all versions. They form a separate version only if all
+    results on the same images are of this kind.
+    """
+    by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
+    own, stored = find_default_explained_weights(suite), list[Version]()
+    for data, limit in dict.fromkeys(key[:2] for key in by_version):
+        seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
+        combined = [] if suite.networks else _join_given_weights(seeds)
+        versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
+        explained = [version for version in versions if _has_results(suite, version, store, of_explained_network=True)]
+        if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
+            explained = versions[:1]
+        stored += explained
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     failed = tuple(store.failures.list_data_and_limits_of_failed_runs(suite.dataset, suite.model))
     read_imported = partial(read_data_of_imported_results, store.database, suite.dataset)
-    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed, read_imported)
+    return Versions(suite, tuple(stored), mine, failed, read_imported)
 
 
 def shorten_weights_checksum(given: str) -> str:

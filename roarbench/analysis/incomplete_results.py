@@ -65,35 +65,31 @@ def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -
     Levels that the results leave out on purpose (`included_levels`) are not planned here. Variances between networks
     and trainings are estimated over all units, so runs of every unit count, except under own-network gain.
     """
-    units = (unit,) if protocol.scores_all_network_pairs else tuple(Unit)
-    points = list(dict.fromkeys(point for each in units for point in _list_runs(results, protocol, each)))
-    added = {find_estimator(name).untwinned_id for name in results.suite.added}
-    own, by_row = list[PlannedRun](), {name: list[PlannedRun]() for name in sorted(added)}
+    suite, fill = results.suite, results.suite.find_fill(protocol)
+    points = dict[PlannedRun, None]()
+    for each in (unit,) if protocol.scores_all_network_pairs else Unit:
+        rows, levels = results.list_planned_rows_and_included_levels(protocol, each, fill)
+        blocks = [
+            replace(
+                block,
+                estimators=tuple(name for name in block.estimators if name in rows),
+                levels=tuple(t for t in block.levels if t in levels),
+            )
+            for block in suite.blocks
+            if block.protocol in (protocol.computed_from or (protocol,)) and (block.unit, block.fill) == (each, fill)
+        ]
+        started = tuple(block for block in blocks if block.estimators and block.levels)
+        points |= dict.fromkeys(list_planned_runs(replace(suite, blocks=started)))  # with those on untouched images
+    added = {find_estimator(name).untwinned_id for name in suite.added}
+    by_row = {name: list[PlannedRun]() for name in ("", *sorted(added))}  # the suite's own rows, then added rows
     for point in points:
         estimator = point.cell.estimator_record  # None for untouched images
-        by_row.get(estimator.untwinned_id if estimator else "", own).append(point)
-    return ProtocolRuns(_count(results, own), {name: _count(results, runs) for name, runs in by_row.items() if runs})
-
-
-def _list_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> Iterable[PlannedRun]:
-    """List the runs of the rows and levels of one unit's table, with those on untouched images."""
-    suite, fill = results.suite, results.suite.find_fill(protocol)
-    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
-    blocks = [
-        replace(
-            block,
-            estimators=tuple(name for name in block.estimators if name in rows),
-            levels=tuple(t for t in block.levels if t in levels),
-        )
-        for block in suite.blocks
-        if block.protocol in (protocol.computed_from or (protocol,)) and (block.unit, block.fill) == (unit, fill)
-    ]
-    started = tuple(block for block in blocks if block.estimators and block.levels)
-    return list_planned_runs(replace(suite, blocks=started))
-
-
-def _count(results: SuiteResults, points: list[PlannedRun]) -> RunCounts:
-    return RunCounts(sum(point not in results.results for point in points), len(points))
+        by_row.get(estimator.untwinned_id if estimator else "", by_row[""]).append(point)
+    counts = {
+        name: RunCounts(sum(point not in results.results for point in points), len(points))
+        for name, points in by_row.items()
+    }
+    return ProtocolRuns(counts.pop(""), {name: count for name, count in counts.items() if count.planned})
 
 
 def describe_missing_runs(
@@ -141,39 +137,32 @@ def drop_unstarted_submissions(
 def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:
     """Keep only the levels that most estimators share, for each protocol of which no estimator has all levels.
 
-    A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the
-    existence of results, not on their values.
+    A board then compares the rows that have all remaining levels; other rows have no gain. Ties go to the larger set of
+    levels, then to the higher levels. A level counts only if Random was run there, unless the protocol does not compare
+    with Random. The choice depends on the existence of results, not on their values.
     """
+    included = dict[tuple[Protocol, Unit], tuple[float, ...]]()
     protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
-    boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
-    common_levels = {board: levels for board in boards if (levels := _find_most_shared_levels(results, *board))}
-    return replace(results, included_levels=common_levels) if common_levels else results
-
-
-def _find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-    """Return the levels that most estimators share; ties go to the larger set, then to the higher levels.
-
-    A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
-    if an estimator has all levels, or if no estimator has any level.
-    """
-    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit)
-    points: Iterable[Point] = results.find_results(protocol, unit)
-    if protocol.scores_all_network_pairs:
-        points = list_points_with_every_map_and_network(results, protocol, unit)
-    elif protocol.compares_with_other_image:
-        points = [(name, t) for name, t in points if (protocol.make_paired_twin_id(name), t) in points]
-    by_row: defaultdict[str, set[float]] = defaultdict(set)
-    for name, t in points:
-        by_row[name].add(t)
-    needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
-    usable = by_row[RANDOM] if needs_random else set(levels)
-    records = (find_estimator(name) for name in rows)
-    levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.has_own_row and not row.control]
-    if {*levels} in levels_of_rows or not any(levels_of_rows):
-        return ()
-    candidates = []
-    for t in levels:
-        if sharing := [own for own in levels_of_rows if t in own]:
-            common = tuple(sorted(set.intersection(*sharing)))
-            candidates.append((len(sharing), len(common), common))
-    return max(candidates)[2]
+    for protocol, unit in ((each, unit) for each in protocols for unit in results.list_units(each)):
+        rows, levels = results.list_planned_rows_and_included_levels(protocol, unit)
+        points: Iterable[Point] = results.find_results(protocol, unit)
+        if protocol.scores_all_network_pairs:
+            points = list_points_with_every_map_and_network(results, protocol, unit)
+        elif protocol.compares_with_other_image:
+            points = [(name, t) for name, t in points if (protocol.make_paired_twin_id(name), t) in points]
+        by_row: defaultdict[str, set[float]] = defaultdict(set)
+        for name, t in points:
+            by_row[name].add(t)
+        needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
+        usable = by_row[RANDOM] if needs_random else set(levels)
+        records = (find_estimator(name) for name in rows)
+        levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.has_own_row and not row.control]
+        if {*levels} in levels_of_rows or not any(levels_of_rows):
+            continue
+        candidates = []
+        for t in levels:
+            if sharing := [own for own in levels_of_rows if t in own]:
+                common = tuple(sorted(set.intersection(*sharing)))
+                candidates.append((len(sharing), len(common), common))
+        included[protocol, unit] = max(candidates)[2]
+    return replace(results, included_levels=included) if included else results

@@ -65,12 +65,9 @@ class SuiteJudges:
         """
         return max((t for t in self.mask_only.levels if t in self.roar.levels), default=0.0)
 
-    def estimate_accuracy_above_masks(self, estimator: str, t: float) -> Estimate:
-        """Return the accuracy under ROAR minus the accuracy of mask-only networks, in [-1, 1]."""
-        return self._accuracies_above_masks.get((estimator, t), Estimate())
-
     @cached_property
-    def _accuracies_above_masks(self) -> dict[Point, Estimate]:
+    def accuracies_above_masks(self) -> dict[Point, Estimate]:
+        """Return the accuracies under ROAR minus those of mask-only networks, in [-1, 1], where both are known."""
         images, alone = self.roar.cells, self.mask_only.cells
         common = [point for point in self.mask_only.scores.correct if point in images.index and point != UNTOUCHED]
         judge = self.roar if self.mask_only.has_intervals else self.mask_only  # intervals need both
@@ -279,9 +276,14 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
         compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
         levels = tuple(LevelComparison(*row) for row in zip(judge.levels, *counts, compared, strict=True))
     else:
-        correctness = (judge.scores.differences or judge.scores).correct
-        common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
-        levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
+        found = list[LevelComparison]()
+        for t in judge.levels:
+            own, other = (judge.paired_cells.get((name, t)) for name in (first, second))
+            if own and other:  # else a result is missing
+                over = own.subtract(other) if protocol.order is Order.LERF else other.subtract(own)
+                one_count, other_count = (_count_predictions(judge, protocol, (name, t)) for name in (first, second))
+                found.append(LevelComparison(t, one_count, other_count, judge.estimate(over).in_points))
+        levels = tuple(found)
     comparison = judges.compare(protocol, unit, first, second)
     gain = comparison.difference if comparison else judge.estimate(judge.subtract_gain(first, second))
     planned = comparison is not None and judge.is_planned_alone(first, second)
@@ -325,15 +327,7 @@ def _describe_predictions_for_and_against(protocol: Protocol) -> tuple[str, str]
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 
-def _compare_at_level(judge: Judge, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
-    one, other = (judge.paired_cells.get((name, t)) for name in (first, second))
-    assert one and other, "asked only for points with results"
-    over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
-    counted, against = (_count_predictions_for_and_against(judge, protocol, (name, t)) for name in (first, second))
-    return LevelComparison(t, counted, against, judge.estimate(over).in_points)
-
-
-def _count_predictions_for_and_against(judge: Judge, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
+def _count_predictions(judge: Judge, protocol: Protocol, point: Point) -> PredictionCount:
     removed_first = protocol.order is Order.MORF
     if judge.scores.differences:
         answers = judge.scores.differences.correct[point]

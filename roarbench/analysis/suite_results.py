@@ -1,28 +1,16 @@
-"""Hold the stored results of one suite, find those of each of its boards, and describe them in words.
+"""Hold the stored results of one suite, check them, find those of each of its boards, and describe them in words."""
 
-Nothing here imports torch.
-"""
-
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from roarbench.analysis.result_checks import (
-    NEAR_CHANCE,
-    NOT_ABOVE_CHANCE,
-    UnrankedRow,
-    describe_chance,
-    describe_networks_at_chance,
-    explain_inconsistency,
-    find_most_frequent_weights,
-    has_same_rankings_for_all_networks,
-)
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.common.text import join_with_and
+from roarbench.common.text import format_percent_number, join_with_and
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
@@ -35,6 +23,12 @@ from roarbench.submissions.submission_file import Submission
 
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
 AT_CHANCE = "At chance: these numbers test the installation only"  # short note below such a board
+# notes on a reference that hardly classifies better than chance, or is not shown to, with what follows for its maps
+NEAR_CHANCE, NOT_ABOVE_CHANCE = "near chance", "not significantly above chance"
+CONSEQUENCES = {
+    NEAR_CHANCE: "the network has hardly learnt the classes, and its maps have little to explain",
+    NOT_ABOVE_CHANCE: "nothing shows that the network has learnt the classes, which its maps are to explain",
+}
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
 
 
@@ -44,6 +38,15 @@ class OtherResults(NamedTuple):
     title: str
     limit: int | None
     options: tuple[str, ...]
+
+
+class UnrankedRow(NamedTuple):
+    """A row that has no rank because its results are inconsistent, and the reason."""
+
+    protocol: str
+    unit: Unit
+    estimator: str
+    reason: str
 
 
 class RowChecks(NamedTuple):
@@ -159,8 +162,8 @@ class SuiteResults:
     @cached_property
     def headline_protocol(self) -> Protocol:
         """Return the headline protocol: the suite's first protocol with results, or the first if no result exists."""
-        protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
-        return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
+        protocols = [block.protocol for block in self.suite.blocks]
+        return next(filter(self.has_started, protocols), protocols[0])
 
     def has_started(self, protocol: Protocol) -> bool:
         """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
@@ -181,11 +184,10 @@ class SuiteResults:
     @property
     def reference_accuracy(self) -> float | None:
         """Return the explained networks' mean accuracy on untouched images; None unless all were scored."""
-        usual = self._usual_weights
-        usual_rows = [row for row in self.references.values() if usual.get(row.run.reference, "") in ("", row.weights)]
-        if not usual_rows or len(usual_rows) < self.suite.references:
-            return None
-        return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
+        usual, rows = self._usual_weights, self.references.values()
+        known = [row for row in rows if usual.get(row.run.reference, "") in ("", row.weights)]
+        complete = known and len(known) >= self.suite.references
+        return sum(row.correct for row in known) / sum(row.total for row in known) if complete else None
 
     @cached_property
     def complete(self) -> bool:
@@ -249,7 +251,11 @@ class SuiteResults:
             reasons, independent, dependent = dict[str, str](), set[str](), set[str]()
             for name, curve in self.list_curves(*key):
                 distinct = {(one.run.reference, one.weights, one.rankings): one for one in curve}.values()
-                (independent if has_same_rankings_for_all_networks(distinct) else dependent).add(name)
+                trained = [one for one in distinct if one.run.reference and one.run.cell.retrain.trains]
+                rankings = {one.rankings for one in trained}
+                several = len({one.run.reference for one in trained}) > 1
+                alike = several and len(rankings) == 1 and "" not in rankings  # for all networks
+                (independent if alike else dependent).add(name)
                 by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
                 for result in distinct:
                     by_network[result.run.reference].append(result)
@@ -261,8 +267,23 @@ class SuiteResults:
 
     @cached_property
     def _usual_weights(self) -> dict[str, str]:
-        """Return, by explained network, the weights' checksum that most results have; "" if not recorded."""
-        return find_most_frequent_weights(self.results.values(), self.suite.added)
+        """Return, by explained network, the weights' checksum that most results have; "" if not recorded.
+
+        Results of rows that were added to the suite count only for networks without results of the suite's own rows.
+        """
+        results = self.results.values()
+        pairs = {pair for pair in set(map(attrgetter("run.reference", "weights"), results)) if pair[0]}
+        if len(unanimous := dict(pairs)) == len(pairs):
+            return unanimous
+        own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
+        seen = Counter(map(attrgetter("run.cell.estimator", "run.reference", "weights"), results))
+        for (estimator, network, weights), count in seen.items():
+            (others if estimator in self.suite.added else own)[network][weights] += count
+        return {
+            network: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
+            for network, checksums in {**others, **own}.items()
+            if network
+        }
 
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:
@@ -339,3 +360,43 @@ class SuiteResults:
         levels = self.list_included_levels(protocol, unit)
         left_out = self.list_suite_levels_not_in(protocol, unit, levels)
         return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}" if left_out else ""
+
+
+def describe_chance(chance: float, classes: int) -> str:
+    """Return chance in percent; if one class is more frequent than others, with a note on the class."""
+    note = " (always the largest class)" if chance > 1 / classes else ""
+    return f"{format_percent_number(chance)}%{note}"
+
+
+def describe_networks_at_chance(networks: Sequence[RunResult], chance: float, chance_text: str) -> str:
+    """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
+    if not networks:
+        return ""
+    correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
+    if not is_at_chance(int(correct), total, chance):
+        return ""
+    seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"
+    return f"At chance: {seen}, chance is {chance_text}. These numbers test the installation only."
+
+
+def explain_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:
+    """Describe why a row's results for one explained network do not form one curve; empty if they are consistent."""
+    weights = {result.weights for result in results if result.run.reference}
+    rankings = {result.rankings for result in results} - {""}
+    if len(weights - {""}) > 1:
+        reason = f"made from {len(weights - {''})} different references"
+    elif weights - {usual_weights}:
+        reason = "made from a different reference than the other rows, or one without a recorded checksum"
+    elif len(rankings) > 1:
+        reason = f"made from {len(rankings)} different rankings"
+    else:
+        return ""
+    return f"{reason}; compute the row again in a new --store"
+
+
+def describe_rows_without_rank(unranked: Iterable[UnrankedRow]) -> list[str]:
+    """Describe each row without a rank, with the reason."""
+    boards_by_row = defaultdict[tuple[str, str], list[str]](list)
+    for row in unranked:
+        boards_by_row[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
+    return [f"{name} has no rank ({', '.join(boards)}): {reason}." for (name, reason), boards in boards_by_row.items()]

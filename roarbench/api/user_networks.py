@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from roarbench.analysis.result_checks import describe_chance
+from roarbench.analysis.suite_results import describe_chance
 from roarbench.api.call_guard import list_foreign_functions
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.common.device_settings import restore_global_generators

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.analysis.result_checks import describe_chance
+from roarbench.analysis.suite_results import describe_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from roarbench.analysis.load_results import find_suite_in_open_store, load_from_open_store
-from roarbench.analysis.result_checks import describe_rows_without_rank
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults, describe_rows_without_rank
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.files import convert_write_errors, write_atomically

@@ -12,8 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.result_checks import CONSEQUENCES
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import CONSEQUENCES, SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
 from roarbench.common.errors import CallerError, RunError

@@ -79,7 +79,7 @@ class Kind(NamedTuple):
         always: Whether the note is among the short notes below a table.
     """
 
-    find: Callable[[SuiteJudges, "SuiteTable"], Iterator["Doubt"]] = lambda judges, table: iter(())
+    find: Callable[["SuiteTable"], Iterator["Doubt"]] = lambda table: iter(())
     shown: Shown = Shown.NAME
     sign: str = ""
     heading: str = ""
@@ -116,9 +116,9 @@ class Doubt(NamedTuple):
         return self._replace(short=short, sentence=sentence, more="")
 
 
-def find_doubts(judges: SuiteJudges, table: "SuiteTable") -> tuple[Doubt, ...]:
+def find_doubts(table: "SuiteTable") -> tuple[Doubt, ...]:
     """Return all doubts about a table's rows, in the order of `KINDS`; `table` may still lack its doubts."""
-    return tuple(doubt._replace(kind=kind) for kind in KINDS for doubt in kind.find(judges, table))
+    return tuple(doubt._replace(kind=kind) for kind in KINDS for doubt in kind.find(table))
 
 
 def join_signs(doubts: Iterable[Doubt]) -> str:
@@ -154,14 +154,14 @@ def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
     return zero and comparison is not None and comparison.verdict is not Verdict.SAME
 
 
-def _find_inconsistent_rows(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_inconsistent_rows(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         if reason := table.inconsistency_reasons.get(row.estimator):
             uncompared = ", and no row is compared with it" * (row.estimator == RANDOM)
             yield Doubt(row.estimator, "no rank", f"No rank{uncompared}: {fit_on_one_line(reason, LONGEST_SENTENCE)}.")
 
 
-def _find_rows_without_rank(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_rows_without_rank(table: "SuiteTable") -> Iterator[Doubt]:
     """Yield the rows that have no rank because the networks are at chance, or because results are missing."""
     protocol, reasons = table.board.protocol, table.inconsistency_reasons
     unranked = [row for row in table.rows if not row.find_place and row.estimator not in reasons]
@@ -171,29 +171,27 @@ def _find_rows_without_rank(judges: SuiteJudges, table: "SuiteTable") -> Iterato
     if protocol.scores_all_network_pairs:  # this protocol has no correctness
         done: Set[Point] = set(list_points_with_every_map_and_network(table.suite_results, protocol, table.unit))
     else:
-        done = judges.judge(protocol, table.unit).scores.correct.keys()
+        done = table.judges.judge(protocol, table.unit).scores.correct.keys()
     for row in unranked:
-        compared = () if protocol.scores_all_network_pairs else (RANDOM,)
-        missing = (_describe_missing_points(table, done, name) for name in (row.estimator, *compared))
-        if reason := chance or next(filter(None, missing), ""):
+        reason = chance
+        for name in (row.estimator,) if protocol.scores_all_network_pairs else (row.estimator, RANDOM):
+            points = (UNTOUCHED, *((name, t) for t in table.board.levels))
+            missing = [t for at, t in points if (at, t) not in done]
+            if missing and not reason:
+                source = "the untouched images" if missing == [0.0] else fit_on_one_line(name, 300)
+                reason = f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}"
+        if reason:
             yield Doubt(row.estimator, "no rank", f"No rank: {reason}.")
 
 
-def _describe_missing_points(table: "SuiteTable", done: Set[Point], name: str) -> str:
-    points = (UNTOUCHED, *((name, t) for t in table.board.levels))
-    missing = [t for at, t in points if (at, t) not in done]
-    source = "the untouched images" if missing == [0.0] else fit_on_one_line(name, 300)
-    return f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}" if missing else ""
-
-
-def _find_unfinished_added_rows(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_unfinished_added_rows(table: "SuiteTable") -> Iterator[Doubt]:
     for name in table.names:
         counts = table.runs.added.get(find_estimator_or_placeholder(name).untwinned_id)
         if counts and counts.missing and name in table.estimators_with_results:
             yield Doubt(name, "unfinished", write_unfinished_line(counts.text, "the row’s verdicts", sign=False))
 
 
-def _find_better_controls(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_better_controls(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.rows:
         if not row.beating or row.beating.beats_all:
             continue
@@ -207,7 +205,7 @@ def _find_better_controls(judges: SuiteJudges, table: "SuiteTable") -> Iterator[
         yield Doubt(row.estimator, f"{'<' if worse else SAME} {control.name}", sentence, Grade.STRONG)
 
 
-def _find_controls_off_zero(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_controls_off_zero(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         if is_control_off_zero(table.board.protocol, row):
             gain = format_interval(row.gain)
@@ -215,7 +213,7 @@ def _find_controls_off_zero(judges: SuiteJudges, table: "SuiteTable") -> Iterato
             yield Doubt(row.estimator, "not 0", sentence, Grade.STRONG, gain)
 
 
-def _find_opposite_gains(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_opposite_gains(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         if found := table.board.find_two_opposite_gains(row):
             gains = [(format_interval(gain.in_points), f"at t = {t:g}") for t, gain in found.items()]
@@ -225,7 +223,7 @@ def _find_opposite_gains(judges: SuiteJudges, table: "SuiteTable") -> Iterator[D
             yield Doubt(row.estimator, "sign differs by level", sentence, brief=brief)
 
 
-def _find_equal_twins(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_equal_twins(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.rows:
         for kind, difference in row.delta_twins.items():
             comparison = row.get_twin_comparison(kind)
@@ -238,7 +236,7 @@ def _find_equal_twins(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doub
             yield Doubt(row.estimator, f"{sign} {twin}", f"{size} {points}", Grade.STRONG)
 
 
-def _find_other_origins(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_other_origins(table: "SuiteTable") -> Iterator[Doubt]:
     reasons, names = table.suite_results.doubts, [row.estimator for row in table.board.rows]
     with_results = {reasons.get(name) for name in names if name in table.suite_results.by_estimator}
     fact = SELF_REPORTED if with_results == {UNVERIFIED[Origin.SELF_REPORTED]} else ""
@@ -247,7 +245,7 @@ def _find_other_origins(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Do
             yield Doubt(name, "run elsewhere", _make_sentence(reasons[name]), fact=fact)
 
 
-def _find_findings_of_validate(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_findings_of_validate(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         if finding := table.suite_results.findings.get(row.estimator):
             yield Doubt(row.estimator, "see validate", _make_sentence(finding), Grade.STRONG)
@@ -257,7 +255,7 @@ def _make_sentence(text: str) -> str:
     return f"{capitalize(fit_on_one_line(text, LONGEST_SENTENCE)).rstrip('.')}."
 
 
-def _find_runs_of_changed_code(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_runs_of_changed_code(table: "SuiteTable") -> Iterator[Doubt]:
     results, protocol = table.suite_results, table.board.protocol
     kinds = {(part.retrain, part.order) for part in protocol.computed_from or (protocol,)}
     counts = dict[str, tuple[int, int]]()
@@ -273,7 +271,7 @@ def _find_runs_of_changed_code(judges: SuiteJudges, table: "SuiteTable") -> Iter
         yield Doubt(name, "changed code", sentence, fact=fact)
 
 
-def _find_tied_maps(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_tied_maps(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         share = table.suite_results.ties.get(row.estimator, 0.0)
         if share > TIED and not find_estimator(row.estimator).control:
@@ -281,7 +279,7 @@ def _find_tied_maps(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]
             yield Doubt(row.estimator, f"{share:.0%} of features tie", sentence)
 
 
-def _find_marks(judges: SuiteJudges, table: "SuiteTable", signed: bool) -> Iterator[Doubt]:
+def _find_marks(table: "SuiteTable", signed: bool) -> Iterator[Doubt]:
     """Yield marks, strong marks first: the graded marks of the table's protocol if `signed`, else other evidence.
 
     Other evidence are marks of ROAR under another protocol, and high accuracies on masks without a grade.
@@ -292,12 +290,12 @@ def _find_marks(judges: SuiteJudges, table: "SuiteTable", signed: bool) -> Itera
     applies = do_marks_apply_to(protocol)
     remark = "" if applies else f"This mark was computed from results of ROAR, not of {protocol.name}."
     for name in filter(with_own_row.__contains__, table.names):
-        for mark in sorted(grade_shares_of_gain(judges, name), key=lambda mark: mark.grade is not Grade.STRONG):
+        for mark in sorted(grade_shares_of_gain(table.judges, name), key=lambda mark: mark.grade is not Grade.STRONG):
             graded = mark.grade in (Grade.SOME, Grade.STRONG)
-            ungraded = mark.kind == MASKS and mark.grade is None and _do_masks_reach_half(judges, name)
+            ungraded = mark.kind == MASKS and mark.grade is None and _do_masks_reach_half(table.judges, name)
             if not (graded or ungraded) or signed is not (graded and applies):
                 continue
-            doubt = _make_mark_doubt(judges, name, mark)
+            doubt = _make_mark_doubt(table.judges, name, mark)
             short = doubt.short if applies or mark.kind == MASKS else f"ROAR: {doubt.short}"
             severity = Grade.STRONG if signed and mark.grade is Grade.STRONG else Grade.SOME
             yield doubt._replace(short=short, severity=severity, more=" ".join(filter(None, (doubt.more, remark))))
@@ -336,7 +334,7 @@ def _do_masks_reach_half(judges: SuiteJudges, name: str) -> bool:
     return alone.value - chance > SOME * max(images.value - chance, 0)
 
 
-def _find_rows_at_mask_only_accuracy(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_rows_at_mask_only_accuracy(table: "SuiteTable") -> Iterator[Doubt]:
     if table.suite_results.at_chance_warning:
         return
     for name, above in table.above_masks.items():  # only ROAR's table has these
@@ -347,7 +345,7 @@ def _find_rows_at_mask_only_accuracy(judges: SuiteJudges, table: "SuiteTable") -
             yield Doubt(name, f"at the floor, {levels}", sentence, brief=f"({levels})")
 
 
-def _find_unstable_predictions(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_unstable_predictions(table: "SuiteTable") -> Iterator[Doubt]:
     for row in table.board.rows:
         share = table.suite_results.prediction_stability.get(row.estimator, 1.0)
         if share < STABLE_ENOUGH:
@@ -357,7 +355,7 @@ def _find_unstable_predictions(judges: SuiteJudges, table: "SuiteTable") -> Iter
             yield Doubt(row.estimator, f"prediction stability {share:.0%}", sentence, brief=f"{share:.0%}", more=more)
 
 
-def _find_unknown_passes(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
+def _find_unknown_passes(table: "SuiteTable") -> Iterator[Doubt]:
     for row in (row for row in table.rows if has_unknown_passes(table, row)):
         assert row.network and row.network.search, "these rows are compared"
         longest = table.display_names.get(row.network.search.search, row.network.search.search)

@@ -70,8 +70,6 @@ class AccuracyTables(NamedTuple):
 
     roar: Curves
     unretrained: Curves
-    # returns a row's value at a level, or its gain at level 0; None without intervals
-    get_contrast: Callable[[str, float], Contrast | None] = lambda *_: None
 
 
 class ComparedPair(NamedTuple):
@@ -266,25 +264,6 @@ def compute_mean_accuracies(
     return curves
 
 
-def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
-    roar, results = judges.roar, judges.suite_results
-
-    def get_contrast(name: str, t: float) -> Contrast | None:
-        if not roar.has_intervals:
-            return None
-        if name == RANDOM_UNRETRAINED.estimator:
-            return judges.judge(MORF, judges.unit).cells.get((RANDOM, t))
-        if name == HALF:
-            clean = roar.cells.get(UNTOUCHED)
-            return clean and clean.scale(0.5)
-        return roar.cells.get((name, t)) if t else roar.gains.get(name)
-
-    retrained, unretrained = (
-        {results.suite.dataset: compute_mean_accuracies(results, protocol, judges.unit)} for protocol in (ROAR, MORF)
-    )
-    return AccuracyTables(retrained, unretrained, get_contrast)
-
-
 def _judge_roar(results: SuiteResults) -> SuiteJudges:
     """Return the judges of ROAR's default unit, which may differ from the unit of the first board."""
     return judge_suite(results, results.suite.find_default_unit(ROAR))
@@ -302,9 +281,24 @@ def list_claims_with_findings(results: SuiteResults | None) -> list[dict[str, An
     ]
     if not results:
         return records
-    measured, differences = _collect_roar_accuracies(_judge_roar(results)), dict[ComparedPair, Contrast]()
+    judges, differences = _judge_roar(results), dict[ComparedPair, Contrast]()
+    roar, unit = judges.roar, judges.unit
+
+    def get_contrast(name: str, t: float) -> Contrast | None:
+        """Return a row's value at a level, or its gain at level 0; None without intervals."""
+        if not roar.has_intervals:
+            return None
+        if name == RANDOM_UNRETRAINED.estimator:
+            return judges.judge(MORF, unit).cells.get((RANDOM, t))
+        if name == HALF:
+            clean = roar.cells.get(UNTOUCHED)
+            return clean and clean.scale(0.5)
+        return roar.cells.get((name, t)) if t else roar.gains.get(name)
+
+    curves = ({results.suite.dataset: compute_mean_accuracies(results, each, unit)} for each in (ROAR, MORF))
+    measured = AccuracyTables(*curves)
     for pair in sorted({pair for claim in CLAIMS for check in claim.checks(measured) for pair in check.pairs}):
-        estimator, control = (measured.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
+        estimator, control = (get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
         if estimator and control:
             differences[pair] = estimator.subtract(control)
     judged = judge_comparisons(differences)  # adjusted for all claims

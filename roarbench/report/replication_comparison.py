@@ -18,7 +18,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table_record import ROW_KEY, Table, make_column
 from roarbench.report.table_renderers import format_list
-from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
+from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.verdicts import Verdict
 
 _LEGEND = (
@@ -68,27 +68,26 @@ def make_replication_record(replications: Replications, first: SuiteResults, sec
     """Return the comparison under each protocol as plain values."""
     records = dict[str, Any]()
     for protocol, replication in replications.items():
-        record = replication and _make_protocol_record(replication)
-        if record:
+        record = None
+        if replication:
+            # by count, the count of the whole
+            parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains", "beats_equal": "beats_asked"}
+            wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
+            shares = {
+                f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()
+            }
+            rows = []
+            for row in replication.rows:
+                estimates = {name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted")}
+                beats = dict(zip(("first", "again"), row.beats_controls, strict=False))
+                verdicts = [verdict._asdict() for verdict in row.verdicts]
+                rows.append(row._asdict() | estimates | {"verdicts": verdicts, "beats_controls": beats})
+            record = asdict(replication) | shares | {"rows": rows}
             counts = {"first": _count_runs(protocol, first), "again": _count_runs(protocol, second)}
             for kind in ("missing", "planned"):
                 record[f"{kind}_runs"] = {name: getattr(count, kind) for name, count in counts.items()}
         records[protocol.name.replace("-", "_")] = record
     return {"suite": first.title, "replication": second.title, **records}
-
-
-def _make_protocol_record(replication: Replication) -> dict[str, Any]:
-    # by count, the count of the whole
-    parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains", "beats_equal": "beats_asked"}
-    wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
-    shares = {f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()}
-    rows = []
-    for row in replication.rows:
-        estimates = {name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted")}
-        beats = dict(zip(("first", "again"), row.beats_controls, strict=False))
-        verdicts = [verdict._asdict() for verdict in row.verdicts]
-        rows.append(row._asdict() | estimates | {"verdicts": verdicts, "beats_controls": beats})
-    return asdict(replication) | shares | {"rows": rows}
 
 
 def _count_runs(protocol: Protocol, results: SuiteResults) -> RunCounts:
@@ -103,8 +102,15 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
             counts = {results.title: _count_runs(protocol, results) for results in (first, second)}
             missing = "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
             tables.append(_make_table(protocol, replication, first, second, UNFINISHED_SIGN * bool(missing)))
-            unfinished = write_unfinished_line(missing, "verdicts")
-            tables += [_summarize_agreement(replication), *([unfinished] if unfinished else []), ""]
+            beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
+            equal = f"{replication.equal} of {replication.verdicts} equal, {replication.opposed} opposed"
+            summary = f"{beats * bool(replication.beats_asked)}Verdicts against single controls: {equal}."
+            if replication.gains:
+                inside = f"{replication.inside} of {replication.gains}"
+                summary += f" Gains inside the 95% prediction interval of the other table: {inside}."
+            if replication.tau is not None:
+                summary += f" Kendall's tau of the gains: {replication.tau:.2f}."
+            tables += [summary, *filter(None, [write_unfinished_line(missing, "verdicts")]), ""]
         else:
             tables.append(f"{protocol.title}: not compared, because no row has a gain in both results.")
     return Group(*tables, *_LEGEND)
@@ -116,8 +122,14 @@ def _make_table(
     own_network = protocol.scores_all_network_pairs
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     rows = replication.rows
-    listed = (_list_verdicts(row, bool(replication.beats_asked), own_network) for row in rows)
-    verdicts = [" → ".join(dict.fromkeys(each)) or MISSING for each in listed]
+    verdicts = []
+    for row in rows:
+        both = ["yes" if beats else "no" for beats in row.beats_controls]
+        if not replication.beats_asked:
+            pair = next((each for each in row.verdicts if each.control == "random"), None)
+            found = (pair.first, pair.again) if pair else ()
+            both = [_BESIDE_ZERO[each] if own_network else each.replace(Verdict.SAME, SAME) for each in found]
+        verdicts.append(" → ".join(dict.fromkeys(both)) or MISSING)
     asked = "beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random"
     again = (f"{format_interval(row.again)}{' (!)' if row.inside is False else ''}" for row in rows)
     names = (called[row.estimator].replace("~", "\n~") for row in rows)
@@ -129,20 +141,3 @@ def _make_table(
         make_column("verdicts", marked, asked, side="left"),
     )
     return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns), padding=0)
-
-
-def _list_verdicts(row: ReplicatedRow, beats_asked: bool, own_network: bool) -> list[str]:
-    if beats_asked:
-        return ["yes" if beats else "no" for beats in row.beats_controls]
-    pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
-    verdicts = (pair.first, pair.again) if pair else ()
-    return [_BESIDE_ZERO[each] if own_network else each.replace(Verdict.SAME, SAME) for each in verdicts]
-
-
-def _summarize_agreement(replication: Replication) -> str:
-    tau = "" if replication.tau is None else f" Kendall's tau of the gains: {replication.tau:.2f}."
-    beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
-    inside = f"{replication.inside} of {replication.gains}"
-    gains = f" Gains inside the 95% prediction interval of the other table: {inside}." if replication.gains else ""
-    equal = f"{replication.equal} of {replication.verdicts} equal, {replication.opposed} opposed"
-    return f"{beats * bool(replication.beats_asked)}Verdicts against single controls: {equal}.{gains}{tau}"

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roarbench.analysis.load_results import LIST_RUNS, find_run_key
-from roarbench.analysis.result_checks import UnrankedRow, describe_rows_without_rank
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults, UnrankedRow, describe_rows_without_rank
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, format_count, list_some
@@ -73,8 +72,11 @@ def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[
 
 def list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
     """Return the failures of `list_run_failures`, given the state of every planned run."""
-    reasons = ((point, reason) for point, (_, reason) in states.items() if reason)
-    return [{"run": describe_run(at, suite), "estimator": at.cell.estimator, "reason": why} for at, why in reasons]
+    return [
+        {"run": describe_run(point, suite), "estimator": point.cell.estimator, "reason": reason}
+        for point, (_, reason) in states.items()
+        if reason
+    ]
 
 
 def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
@@ -111,18 +113,13 @@ def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
 
 def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[PlannedRun, tuple[str, str]]:
     """Return the state of every planned run, with the reason if a failure blocks the run."""
-    keys = suite_results.keys
-    running = {lease.key for lease in store.list_leases()}
-    unfinished = [key for point, key in keys.items() if point not in suite_results.results]
-    stopped = store.failures.find_stop_reasons(unfinished)
-    states = {}
-    for point, key in keys.items():
-        if point in suite_results.results:
-            states[point] = "done", ""
-        elif key in running:
-            states[point] = "running", ""
-        else:
-            states[point] = ("failed", stopped[key]) if stopped.get(key) else ("missing", "")
+    keys, running = suite_results.keys, {lease.key for lease in store.list_leases()}
+    missing = {point: key for point, key in keys.items() if point not in suite_results.results}
+    stopped = store.failures.find_stop_reasons(list(missing.values()))
+    states = dict.fromkeys(keys, ("done", ""))
+    for point, key in missing.items():
+        blocked = ("failed", stopped[key]) if stopped.get(key) else ("missing", "")
+        states[point] = ("running", "") if key in running else blocked
     return states
 
 

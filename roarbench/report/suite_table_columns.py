@@ -3,7 +3,8 @@
 Accuracies are fractions as values and percentages as texts; gains are in points.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from roarbench.analysis.faithfulness_scores import compute_probability_drops
@@ -36,6 +37,7 @@ _SHORT_ANSWERS = {  # to the question "does the map explain its network?"
     OwnNetworkVerdict.ABOVE_ZERO: "above 0",
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",
+    OwnNetworkVerdict.BY_CONSTRUCTION: "",
 }
 _UNTESTED = (OwnNetworkVerdict.BY_CONSTRUCTION, OwnNetworkVerdict.CONTROL)  # missing runs cannot change these verdicts
 _NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
@@ -53,7 +55,25 @@ _ABOUT_CONTROLS = (
 
 def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
     """Return a suite's table with its columns and notes; notes name where all notes are, `in_python` or not."""
-    gains = table.has_gains_and_ranks
+    gains, board, results = table.has_gains_and_ranks, table.board, table.suite_results
+    shared = {
+        **results.identity,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": table.fill,
+        "images": board.images if table.has_results else None,
+        "reference_accuracy": results.reference_accuracy,
+        "complete": results.complete,
+        "missing_runs": table.runs.own.missing,  # without those of rows added to the suite
+        "planned_runs": table.runs.own.planned,
+        "at_chance": bool(results.at_chance_warning),
+        "confidence": CONFIDENCE,
+        "intervals_cover": board.covers,
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
+        "chance": results.known_chance,
+        "hash": table.runs_hash,
+    }
     compared = gains and not table.board.protocol.scores_all_network_pairs
     checks = [number for number, row in enumerate(table.rows) if row.check]
     places = [row.place for row in table.rows]
@@ -64,7 +84,7 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         (make_column("place", ranks, "place" * gains, map(format_rank, places)), *list_columns(table)),
         notes=tuple(summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)),
         all_notes=(f"{table.caption}.", write_all_notes(table)),
-        shared=list_shared_values(table),
+        shared=shared,
         shared_keys=("limit", "chance", "missing_runs", "planned_runs", "hash", "protocol"),
         flat_groups={"curve": "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"},
         last_note=f"{SAME}: not significantly different." if compared else "",
@@ -72,29 +92,6 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.find_place),
         sections=frozenset(checks[:1]) - {0},
     )
-
-
-def list_shared_values(table: SuiteTable) -> dict[str, Any]:
-    """Return the values that a table's rows share, by JSON key; missing values are None."""
-    suite_results, board = table.suite_results, table.board
-    return {
-        **suite_results.identity,
-        "levels": list(board.levels),
-        "protocol": board.protocol.name,
-        "unit": table.unit,
-        "fill": table.fill,
-        "images": board.images if table.has_results else None,
-        "reference_accuracy": suite_results.reference_accuracy,
-        "complete": suite_results.complete,
-        "missing_runs": table.runs.own.missing,  # without those of rows added to the suite
-        "planned_runs": table.runs.own.planned,
-        "at_chance": bool(suite_results.at_chance_warning),
-        "confidence": CONFIDENCE,
-        "intervals_cover": board.covers,
-        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
-        "chance": suite_results.known_chance,
-        "hash": table.runs_hash,
-    }
 
 
 def list_columns(table: SuiteTable) -> list[Column]:
@@ -116,7 +113,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         return Column("", (), heading, tuple(texts), **more)
 
     def verdicts(of: Iterable[Comparison | None]) -> list[str]:
-        return [_format_verdict(table, row, one) for row, one in zip(rows, of, strict=True)]
+        each = zip(rows, of, strict=True)
+        return [table.mark_verdict(one.verdict, row.estimator) if one else MISSING for row, one in each]
 
     def add_gains_by_level(name: str, worth: float) -> None:
         for i, t in enumerate(board.levels if zero or (gains and len(board.levels) > 1) else ()):
@@ -135,7 +133,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         beside = show("own-network gain", (zero_text if is_zero(row) else format_interval(row.gain) for row in rows),
             short="own-network\ngain", narrow=tuple(
                 "0 by\nconstruction" if is_zero(row) else format_half_width(row.gain) for row in rows))  # fmt: skip
-        answers = show("explains?", (_answer_briefly(table, row) for row in rows), side="left")
+        answers = show("explains?", (_format_network_verdict(table, row, _SHORT_ANSWERS) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]
         add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
         add_gains_by_level("own-network gain", WORTH_WRAPPING)
@@ -163,11 +161,17 @@ def list_columns(table: SuiteTable) -> list[Column]:
         "better than" * (compared and zero), (_format_strictest_passed_test(table, row) for row in rows),
         side="left", has_words=True, about=_ABOUT_CONTROLS)  # fmt: skip
     if not own:
-        randoms = [_compare_with_random_briefly(table, row) for row in rows]
+        beside_random = verdicts(row.vs_random for row in rows)
+        randoms = [  # with the signs of marks, which doubt ROAR's gain alone
+            "control"
+            if name == RANDOM
+            else f"{text.replace(Verdict.SAME, SAME)} {table.format_row_signs(name, Shown.GAIN)}".rstrip()
+            for name, text in zip(names, beside_random, strict=True)
+        ]
         together = tuple(text.replace(" (", "\N{NO-BREAK SPACE}(") for text in randoms)
         beside = show("vs Random", randoms, side="left", short="vs\nRandom", narrow=together)
         add("verdict", (row.vs_random and row.vs_random.verdict for row in rows), "vs Random" * (compared and not zero),
-            verdicts(row.vs_random for row in rows), short="vs\nRandom", side="left", has_words=True,
+            beside_random, short="vs\nRandom", side="left", has_words=True,
             beside=beside)  # fmt: skip
     for control, short, worth in (("sobel", "vs\nSobel", 4), ("random-blurred", "vs blurred\nrandom", 5)):
         comparisons = [row.against.get(control) for row in rows]
@@ -224,30 +228,15 @@ def _is_zero_by_construction(row: Row) -> bool:
     return row.network is not None and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
 
-def _format_verdict(table: SuiteTable, row: Row, comparison: Comparison | None) -> str:
-    return table.mark_verdict(comparison.verdict, row.estimator) if comparison else MISSING
-
-
-def _format_network_verdict(table: SuiteTable, row: Row) -> str:
-    if row.network is None or row.network.verdict in _UNTESTED:
-        return row.network.verdict.value if row.network else MISSING
-    return table.mark_verdict(row.network.verdict, row.estimator)
-
-
-def _answer_briefly(table: SuiteTable, row: Row) -> str:
+def _format_network_verdict(
+    table: SuiteTable, row: Row, words: Mapping[OwnNetworkVerdict, str] = MappingProxyType({})
+) -> str:
+    """Return the row's own verdict, as `words` has it; missing runs cannot change some verdicts."""
     if row.network is None:
         return MISSING
-    if row.network.verdict in _UNTESTED:
-        return "" if _is_zero_by_construction(row) else row.network.verdict.value
-    return table.mark_verdict(_SHORT_ANSWERS[row.network.verdict], row.estimator)
-
-
-def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:
-    """Return the verdict of ROAR with the sign of the row's marks, which doubt ROAR's gain alone."""
-    if row.estimator == RANDOM:
-        return "control"
-    verdict = _format_verdict(table, row, row.vs_random).replace(Verdict.SAME, SAME)
-    return f"{verdict} {table.format_row_signs(row.estimator, Shown.GAIN)}".rstrip()
+    verdict = row.network.verdict
+    text = words.get(verdict, verdict.value)
+    return text if verdict in _UNTESTED else table.mark_verdict(text, row.estimator)
 
 
 def _format_beats_every_control(table: SuiteTable, row: Row) -> str:

@@ -5,16 +5,16 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric
 from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
-from roarbench.analysis.suite_judges import Mark, do_marks_apply_to, grade_shares_of_gain, judge_suite
+from roarbench.analysis.suite_judges import Mark, SuiteJudges, do_marks_apply_to, grade_shares_of_gain, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
-from roarbench.common.text import TABLE_WORDS, format_percent_number
+from roarbench.common.text import TABLE_WORDS, format_percent_number, list_some
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import find_displayed_fill_name, find_recorded_fill_name
@@ -51,6 +51,11 @@ class SuiteTable:
         return (self,)
 
     @property
+    def judges(self) -> SuiteJudges:
+        """Return the suite's judges of the table's unit, which is also the unit of its marks."""
+        return judge_suite(self.suite_results, self.unit)
+
+    @property
     def rows(self) -> list[Row]:
         """Return the rows by gain, best first, then rows without a gain in the suite's order, then twins and checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
@@ -65,19 +70,30 @@ class SuiteTable:
         return choose_row_names((*self.suite_results.suite.estimators, *self.names))
 
     @cached_property
-    def machine_settings(self) -> dict[str, dict[str, set[str]]]:
-        """Return the settings of the machines that computed each row, by estimator.
+    def machines_text(self) -> str:
+        """Return a sentence on settings that differ between the machines that computed the rows; empty without any.
 
         Rows of several machines are valid, because results differ less between machines than between seeds. Results
         without recorded settings are taken as equal.
         """
-        values: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        by_row: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for name, curve in self.suite_results.list_curves(self.board.protocol, self.unit, ""):
             origins = (result.provenance for result in curve)  # few differ
             for origin in {(*one.versions.items(), *one.hardware.items()): one for one in origins}.values():
                 for setting, value in origin.rounding_settings.items():
-                    values[name][setting].add(value)
-        return values
+                    by_row[name][setting].add(value)
+        shown = {row.estimator: by_row[row.estimator] for row in self.board.rows if row.estimator in by_row}
+        by_setting = defaultdict[str, set[str]](set)
+        for setting, values in chain.from_iterable(settings.items() for settings in shown.values()):
+            by_setting[setting] |= values
+        differ = [
+            f"{setting} {' or '.join(sorted(values))}" for setting, values in by_setting.items() if len(values) > 1
+        ]
+        if not differ:
+            return ""
+        mixed = [name for name, settings in shown.items() if any(len(values) > 1 for values in settings.values())]
+        runs = f"the runs of one row ({list_some(mixed)})" if mixed else "these rows"
+        return f"Different machines or versions computed {runs}: {'; '.join(differ)}."
 
     @property
     def has_gains_and_ranks(self) -> bool:
@@ -204,19 +220,6 @@ class SuiteTable:
     def fill(self) -> str:
         return self.suite_results.suite.find_fill(self.board.protocol)
 
-    def _describe_networks_or_seeds(self) -> str:
-        protocol, suite = self.board.protocol, self.suite_results.suite
-        if protocol.scores_all_network_pairs:
-            return f"{suite.references} networks, not retrained"
-        if not protocol.trains:
-            return "the reference, not retrained"
-        measured = (protocol.order, protocol.retrain, self.unit, self.fill)
-        kinds = (((one.protocol.order, one.protocol.retrain, one.unit, one.fill), one.seeds) for one in suite.blocks)
-        planned = [seeds for kind, seeds in kinds if kind == measured]
-        counts, most = sorted({row.seeds for row in self.board.rows if row.seeds}), max(planned, default=0)
-        seeds = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        return seeds if max(counts, default=0) >= most else f"{seeds} of {most}"
-
     @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
@@ -228,12 +231,25 @@ class SuiteTable:
         left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         words = f" ({TABLE_WORDS})" * suite.dataset_record.tabular
+        networks = "the reference, not retrained"
+        if board.protocol.scores_all_network_pairs:
+            networks = f"{suite.references} networks, not retrained"
+        elif board.protocol.trains:
+            measured = (board.protocol.order, board.protocol.retrain, self.unit, self.fill)
+            planned = (
+                block.seeds
+                for block in suite.blocks
+                if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == measured
+            )
+            counts, most = sorted({row.seeds for row in board.rows if row.seeds}), max(planned, default=0)
+            networks = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
+            networks += f" of {most}" * (max(counts, default=0) < most)
         agreeing = " on which all networks agree" * board.protocol.scores_all_network_pairs
         images = f"{board.images} test image{'s' * (board.images != 1)}{agreeing}"
         parts = [
             f"{board.protocol.title} on {suite.dataset}{words} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
-            self._describe_networks_or_seeds(),
+            networks,
             images if self.has_results else "",  # otherwise, the number is not known
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
@@ -241,8 +257,8 @@ class SuiteTable:
         ]
         clean = board.rows[0].clean.value if board.rows else None
         if self.has_gains_and_ranks and clean is not None and not board.protocol.scores_all_network_pairs:
-            networks = "scoring networks" if board.protocol.trains else "the same networks"
-            parts.append(f"{networks}: {format_percent_number(clean)}% correct on untouched images (t=0)")
+            scored = "scoring networks" if board.protocol.trains else "the same networks"
+            parts.append(f"{scored}: {format_percent_number(clean)}% correct on untouched images (t=0)")
         return "; ".join(filter(None, [*parts, f"chance {self.suite_results.chance_text}"]))
 
 
@@ -292,24 +308,24 @@ def make_table(
 ) -> SuiteTable | None:
     """Build one protocol's table, by default of the protocol's first unit; None if the suite lacks the protocol."""
     unit = unit or results.suite.find_default_unit(protocol)
-    judges = judge_suite(results, unit)  # marks and accuracies above masks are of the table's unit, too
+    judges = judge_suite(results, unit)
     board = judges.make_board(protocol, unit, rows)
     if board is None:
         return None
-    rows_without_twins = judges.suite_results.suite.estimators_with_own_row
+    rows_without_twins = results.suite.estimators_with_own_row
     with_marks = rows_without_twins if do_marks_apply_to(protocol) else ()
     above = {
-        name: {t: judges.estimate_accuracy_above_masks(name, t) for t in judges.mask_only.levels}
+        name: {t: judges.accuracies_above_masks.get((name, t), Estimate()) for t in judges.mask_only.levels}
         for name in (rows_without_twins if protocol == ROAR else ())
     }
     table = SuiteTable(
-        judges.suite_results,
+        results,
         board,
         unit,
         marks={name: grade_shares_of_gain(judges, name) for name in with_marks},
         above_masks={
             name: curve for name, curve in above.items() if any(at.value is not None for at in curve.values())
         },
-        runs=count_protocol_runs(judges.suite_results, protocol, unit),
+        runs=count_protocol_runs(results, protocol, unit),
     )
-    return replace(table, doubts=find_doubts(judges, table))
+    return replace(table, doubts=find_doubts(table))

@@ -40,7 +40,7 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
         intervals = f"{_describe_interval_scope(board)}; {SAME}: not significant."
     signs = dict.fromkeys(sign for name in table.names for sign in table.format_row_signs(name).split())
     other = any(doubt.kind.shown is Shown.NOTE and not doubt.kind.always for doubt in table.doubts)
-    if other or _describe_several_machines(table):
+    if other or table.machines_text:
         signs["warnings"] = None
     more = f"{', '.join(signs)} and more are" if signs else "More is"
     fewer = _describe_fewer_scored_images(table)
@@ -62,22 +62,34 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     """Describe the intervals' scope, all doubts, and special rows and columns; `signs` or not."""
-    names_by_reason = defaultdict[str, list[str]](list)
-    for name, reason in table.suite_results.suite.left_out.items():
+    results, names_by_reason = table.suite_results, defaultdict[str, list[str]](list)
+    for name, reason in results.suite.left_out.items():
         names_by_reason[reason].append(name)
     left_out = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
+    named = [row.estimator for row in table.board.rows if not find_estimator(row.estimator).control]
+    ranked = (name for name in named if any(result.rankings for _, result in results.by_estimator.get(name, ())))
+    unknown = [table.display_names[name] for name in ranked if name not in results.ties]  # which could be a doubt
+    quantus = ""
+    if table.metrics:
+        columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
+        quantus = (
+            f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
+        )
     notes = (
         describe_missing_runs(table, signs),
         *_describe_doubts(table, always=True, signs=signs),
         _describe_intervals(table),
         _describe_missing_controls(table),
         describe_search(table),
-        _describe_several_machines(table),
+        table.machines_text,
         note_if_self_reported(table),
         *_describe_doubts(table, always=False, signs=signs),
-        _describe_unknown_ties(table),
+        f"Older versions did not count equal values in the maps of {list_some(unknown)}, so a (!) may be missing."
+        if unknown and results.shares  # else ties were not requested
+        else "",
         f"Left out: {left_out}." if left_out else "",
-        _describe_quantus_columns(table),
+        quantus,
+        _describe_fewer_scored_images(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
     return " ".join(filter(None, notes))
@@ -143,40 +155,6 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
     signs = ", ".join(sorted({doubt.sign for doubt in table.doubts if doubt.sign.startswith("(")}))
     suite = make_suite_option_value(table.suite_results.suite)
     return Hint(f"{signs}: `{{}}` explains the doubts.", "diagnose", ("--suite", suite)) if signs else None
-
-
-def _describe_unknown_ties(table: SuiteTable) -> str:
-    """Name the rows whose shares of ties are unknown, which could be a doubt; empty if ties were not requested."""
-    results = table.suite_results
-    named = [row.estimator for row in table.board.rows if not find_estimator(row.estimator).control]
-    ranked = (name for name in named if any(result.rankings for _, result in results.by_estimator.get(name, ())))
-    unknown = [table.display_names[name] for name in ranked if name not in results.ties]
-    if not unknown or not results.shares:
-        return ""
-    return f"Older versions did not count equal values in the maps of {list_some(unknown)}, so a (!) may be missing."
-
-
-def _describe_several_machines(table: SuiteTable) -> str:
-    by_row = table.machine_settings
-    shown = {row.estimator: by_row[row.estimator] for row in table.board.rows if row.estimator in by_row}
-    values_by_setting = defaultdict[str, set[str]](set)
-    for settings in shown.values():
-        for setting, values in settings.items():
-            values_by_setting[setting] |= values
-    differ = [f"{name} {' or '.join(sorted(values))}" for name, values in values_by_setting.items() if len(values) > 1]
-    if not differ:
-        return ""
-    mixed = [name for name, settings in shown.items() if any(len(values) > 1 for values in settings.values())]
-    runs = f"the runs of one row ({list_some(mixed)})" if mixed else "these rows"
-    return f"Different machines or versions computed {runs}: {'; '.join(differ)}."
-
-
-def _describe_quantus_columns(table: SuiteTable) -> str:
-    if not table.metrics:
-        return ""
-    columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
-    text = f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
-    return f"{text} {_describe_fewer_scored_images(table)}".rstrip()
 
 
 def _describe_fewer_scored_images(table: SuiteTable) -> str:

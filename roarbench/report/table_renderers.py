@@ -25,7 +25,9 @@ _PARTS = re.compile(rf"{_PARAMETERS.pattern}|(?<=,)|(?<=-)")  # also between par
 
 
 def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | Group":
-    """Format a table for a terminal of this width, in characters; columns that do not fit are left out.
+    """Format a table for a terminal of this width, in characters.
+
+    If a line does not fit, texts become `Column.narrow`, then columns are left out.
 
     The short notes follow or, if `notes`, all notes, with the names of omitted columns.
     """
@@ -34,7 +36,15 @@ def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | G
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    columns = choose_fitting_columns(table.texts, width)
+    columns = list(table.texts)
+    if measure_table_width(column.terminal_cells for column in columns) > width:
+        columns = [replace(column, texts=column.narrow or column.texts) for column in columns]
+    while droppable := [column for column in columns if column.worth]:  # columns of low worth are dropped first
+        least = min(droppable, key=lambda column: column.worth)
+        unbroken = [column.terminal_cells for column in columns]
+        if measure_table_width(wrap_columns(columns, width) if least.worth >= WORTH_WRAPPING else unbroken) <= width:
+            break
+        columns.remove(least)
     lines = list_all_notes(table, columns) if notes else table.notes
     wrapped = wrap_columns(columns, width)
     shown = RichTable(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
@@ -77,24 +87,6 @@ def list_all_notes(table: Table, shown: Sequence[Column]) -> list[str]:
     about_omitted = f"Columns not shown: {omitted} (--format csv has all)." if omitted else ""
     notes = (*table.all_notes, " ".join(filter(None, sentences)), *table.notes_after_columns, about_omitted)
     return list(filter(None, notes))
-
-
-def choose_fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the columns that fit a line: texts become `narrow` first, then columns are dropped by their worth."""
-    chosen = list(columns)
-    if _measure(chosen) > width:
-        chosen = [replace(column, texts=column.narrow or column.texts) for column in chosen]
-    while droppable := [column for column in chosen if column.worth]:
-        least = min(droppable, key=lambda column: column.worth)
-        wrapped = least.worth >= WORTH_WRAPPING
-        if (measure_table_width(wrap_columns(chosen, width)) if wrapped else _measure(chosen)) <= width:
-            break
-        chosen.remove(least)
-    return chosen
-
-
-def _measure(columns: Sequence[Column]) -> int:
-    return measure_table_width(column.terminal_cells for column in columns)
 
 
 def render(table: Table, style: str, notes: bool = False) -> str:

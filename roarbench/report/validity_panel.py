@@ -4,7 +4,7 @@ For a suite without ROAR, the panel checks the headline protocol.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from textwrap import wrap
@@ -13,9 +13,8 @@ from rich.console import Group
 from rich.text import Text
 
 from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
-from roarbench.analysis.result_checks import describe_rows_without_rank
 from roarbench.analysis.suite_judges import MASKS, Mark, SuiteJudges, grade_shares_of_gain
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults, describe_rows_without_rank
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
@@ -76,12 +75,16 @@ def format_text(judges: SuiteJudges, width: int) -> Group:
         section.select_rows(number for number, line in enumerate(section.lines) if {*line[1:]} != {MISSING})
         for section in sections
     ]
-    tables = [
-        format_list(part, (0, 1, 0, 0), title_justify="left", width=min(width, _measure(part.columns)))
-        for section in filled
-        if section.names
-        for part in _split(section, width)
-    ]
+    tables = []
+    for section in filled:
+        parts = [list(section.columns[:1])]
+        for column in section.columns[1:]:  # columns that do not fit stand below, each time beside the names
+            if len(parts[-1]) > 1 and _measure([*parts[-1], column]) > width:
+                parts.append(parts[0][:1])
+            parts[-1].append(column)
+        for part in parts if section.names else ():
+            shown, fitting = replace(section, columns=tuple(part)), min(width, _measure(part))
+            tables.append(format_list(shown, (0, 1, 0, 0), title_justify="left", width=fitting))
     counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
     results, gains = judges.suite_results, judges.main_gains
@@ -120,7 +123,7 @@ def list_sections(judges: SuiteJudges) -> list[Table]:
         over_random = (mask_only.estimate_difference_from_counterpart(name, t) for name in rows)
         accuracies = (mask_only.estimate_accuracy(name, t) for name in rows)
         add("Removal masks", f"mask-only at {t:g}", map(_format_mask_accuracy, accuracies, over_random))
-        above = (judges.estimate_accuracy_above_masks(name, t).in_points for name in rows)
+        above = (judges.accuracies_above_masks.get((name, t), Estimate()).in_points for name in rows)
         add("Removal masks", f"above masks at {t:g}", map(format_interval, above))
     for t in () if results.suite.dataset_record.tabular else main.levels:  # columns of a table are no neighbours
         smooth = (format_decimals(judges.smoothness.get((name, t)), 2) for name in rows)
@@ -177,40 +180,25 @@ def list_lines_below_panel(judges: SuiteJudges) -> list[str]:
     unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is judges.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    found = list(_list_doubts(judges))
-    doubts = describe_doubts(found)
-    if judges.main_protocol != ROAR:
-        columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
-        planned = any(block.protocol == ROAR for block in results.suite.blocks)
-        missing = "was not run" if planned else f"{results.suite.name} does not have"
-        return [*unranked, *doubts, f"{columns} need ROAR, which {missing}."]
-    if not judges.main_gains.has_intervals:
-        return [*unranked, *doubts, f"{ONE_TRAINING}: no intervals, no marks."]
-    return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]
-
-
-def _list_doubts(judges: SuiteJudges) -> Iterator[Doubt]:
-    """Yield the doubts about the main protocol's rows, then those about rows that only other protocols have."""
-    known, names = set[str](), judges.suite_results.suite.estimators_with_own_row
-    for protocol in dict.fromkeys((judges.main_protocol, *judges.suite_results.list_started_protocols())):
+    # doubts about the main protocol's rows, then those about rows that only other protocols have
+    found, known, names = list[Doubt](), set[str](), results.suite.estimators_with_own_row
+    for protocol in dict.fromkeys((judges.main_protocol, *results.list_started_protocols())):
         rows = [name for name in names if name not in known]
-        table = make_table(judges.suite_results, protocol, rows, judges.unit) if rows else None
+        table = make_table(results, protocol, rows, judges.unit) if rows else None
         for doubt in table.doubts if table else ():
             here = doubt.kind.shown is Shown.NAME if known else doubt.kind.shown is not Shown.COLUMN
-            if here and doubt.kind is not NO_RANK:  # the panel names rows without a rank under any protocol
-                yield doubt
+            if here and doubt.kind is not NO_RANK:  # rows without a rank under any protocol are named above
+                found.append(doubt)
         known.update(table.names if table else ())
-
-
-def _split(section: Table, width: int) -> list[Table]:
-    """Divide a section into several that fit a terminal; each starts with the column of estimators."""
-    names, *columns = section.columns
-    parts = [[names]]
-    for column in columns:
-        if len(parts[-1]) > 1 and _measure([*parts[-1], column]) > width:
-            parts.append([names])
-        parts[-1].append(column)
-    return [replace(section, columns=tuple(part)) for part in parts]
+    doubts, last = describe_doubts(found), "No row is marked." * (not any(doubt.sign for doubt in found))
+    if judges.main_protocol != ROAR:
+        planned = any(block.protocol == ROAR for block in results.suite.blocks)
+        missing = "was not run" if planned else f"{results.suite.name} does not have"
+        columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
+        last = f"{columns} need ROAR, which {missing}."
+    elif not judges.main_gains.has_intervals:
+        last = f"{ONE_TRAINING}: no intervals, no marks."
+    return [*unranked, *doubts, *filter(None, [last])]
 
 
 def _measure(columns: Sequence[Column]) -> int:

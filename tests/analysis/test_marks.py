@@ -76,7 +76,7 @@ def test_gains_and_areas_match_scipy_integration(made):
         assert drawn.levels == levels
         expected = compute_area_between(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.estimate_gain("var-grad").value == expected
-    above = made.estimate_accuracy_above_masks("grad", 0.9)
+    above = made.accuracies_above_masks["grad", 0.9]
     images, masks = (
         compute_mean_accuracy(whole, estimator="grad", t=0.9, retrain=kind)
         for kind in (ScoredNetwork.IMAGES, ScoredNetwork.MASKS)

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.result_checks import explain_inconsistency
+from roarbench.analysis.suite_results import explain_inconsistency
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import ranking_jobs, scheduler

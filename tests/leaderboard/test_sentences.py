@@ -16,7 +16,7 @@ from leaderboard.page.estimator import (
     collect_doubts,
 )
 from leaderboard.render import load_templates
-from roarbench.analysis.suite_judges import Grade, judge_suite
+from roarbench.analysis.suite_judges import Grade
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
 from roarbench.report.doubts import Doubt, find_doubts
@@ -164,7 +164,7 @@ def list_doubts(results, protocol=MATCHED, **row):
     """Return short text, sentence and severity of each doubt, with plain spaces and minus signs."""
     levels = tuple(0.1 * (1 + i) for i in range(len(row.get("differences", ()))))
     board = Board(protocol, levels, (replace(BARE, **row),), 0, IntervalScope.NETWORKS)
-    found = find_doubts(judge_suite(results), SuiteTable(results, board, Unit.SCALAR))
+    found = find_doubts(SuiteTable(results, board, Unit.SCALAR))
     shown = [doubt.typeset() for doubt in found if doubt.short not in ("no rank", "at the floor, t = 0.9")]
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in shown

@@ -34,7 +34,7 @@ def results():
 
 @pytest.mark.parametrize(("severity", "sign"), [(Grade.SOME, "(!)"), (Grade.STRONG, "(!!)")])
 def test_new_kind_of_doubt_is_one_entry_and_appears_everywhere(results, monkeypatch, tmp_path, severity, sign):
-    def find(judges, table):
+    def find(table):
         yield Doubt("grad", "drawn by hand", SENTENCE, severity)
 
     monkeypatch.setattr(doubts, "KINDS", (*KINDS, Kind(find)))
@@ -64,7 +64,7 @@ def test_new_kind_of_doubt_is_one_entry_and_appears_everywhere(results, monkeypa
 
 
 def test_doubt_about_a_gain_stands_beside_the_gain_alone(results, monkeypatch):
-    def find(judges, table):
+    def find(table):
         yield from (Doubt("grad", "", SENTENCE, Grade.STRONG),) if table.board.protocol == ROAR else ()
 
     monkeypatch.setattr(doubts, "KINDS", (Kind(find, Shown.GAIN),))

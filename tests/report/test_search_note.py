@@ -20,7 +20,7 @@ def test_row_of_unknown_passes_is_not_called_longer_than_each_search():
     table = SimpleNamespace(rows=rows, display_names=names, suite_results=SimpleNamespace(find_passes=passes.get))
     longer, unknown = "No search has as many passes as sg-ig.", "compared with the longest search: mine."
     assert describe_search(table) == f"{BESIDE_SEARCH} {longer} Rows of unknown passes are {unknown}"
-    found = [(doubt.row, doubt.short, doubt.sentence) for doubt in doubts._find_unknown_passes(None, table)]
+    found = [(doubt.row, doubt.short, doubt.sentence) for doubt in doubts._find_unknown_passes(table)]
     sentence = "The number of its passes is not known, so it is compared with the longest search, search."
     assert found == [("mine@0123abcd", "passes unknown", sentence)]
     table.rows = rows[::2]

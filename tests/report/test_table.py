@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.analysis.suite_judges import Grade, Mark, judge_suite
+from roarbench.analysis.suite_judges import Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.published_results import load_published_results
 from roarbench.cli.terminal import print_table
@@ -79,7 +79,7 @@ TABLE = SuiteTable(
 def make_table_with_board(suite=SUITE, **changes):
     results = replace(TABLE.suite_results, suite=suite)
     table = replace(TABLE, suite_results=results, board=replace(BOARD, **changes))
-    return replace(table, doubts=(*TABLE.doubts, *find_doubts(judge_suite(results), table)))
+    return replace(table, doubts=(*TABLE.doubts, *find_doubts(table)))
 
 
 def format_printed(table, width=80, notes=True):
