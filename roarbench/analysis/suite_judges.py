@@ -137,7 +137,8 @@ class SuiteJudges:
         mixed = one.scores.inconsistent | other.scores.inconsistent
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
         measured = ((one.scores, one.cells), (other.scores, other.cells))
-        areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed) if levels else {}
+        known = levels and one.scores.images and other.scores.images
+        areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed) if known else {}
         return replace(one, scores=scores, gains=areas, covers=covers)
 
 

@@ -230,7 +230,7 @@ def measure_spreads(contrasts: Sequence[Contrast], repeated: bool = False) -> Sp
 def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> Quantities:
     """Measure the accuracies of all cells, by point; without `variances` they vary with images alone."""
     points = list(scores.correct)
-    sums = np.array([scores.sums[point] for point in points], np.int16).reshape(len(points), scores.images)
+    sums = np.array([scores.sums[point] for point in points]).reshape(len(points), scores.images)
     runs, totals = [len(bits) for bits in scores.correct.values()], sums.sum(1, dtype=np.int64).tolist()
     exact = [Fraction(total, count * scores.images) for total, count in zip(totals, runs, strict=True)]
     units = 1 / np.array(runs, np.float64)

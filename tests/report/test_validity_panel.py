@@ -94,11 +94,15 @@ def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     assert "need ROAR, which was not run." in " ".join(format_printed(found).split())
 
 
-def test_validity_panel_of_a_suite_of_which_only_roar_was_run(made):
-    results = made.suite_results
-    own = {point: one for point, one in results.results.items() if point.cell.retrain is ScoredNetwork.IMAGES}
-    roar_alone = judge_suite(replace(results, results={at: one for at, one in own.items() if at.cell.order == "morf"}))
-    gains = find_cells(roar_alone, "Gains", "grad")
+@pytest.mark.parametrize("protocol", [ROAR, LERF])
+def test_validity_panel_of_a_suite_of_which_one_protocol_was_run(made, protocol):
+    kind, results = (protocol.order, protocol.retrain), made.suite_results
+    run = {at: one for at, one in results.results.items() if (at.cell.order, at.cell.retrain) == kind}
+    alone = judge_suite(replace(results, results=run))
+    if protocol == LERF:
+        assert "need ROAR, which was not run." in " ".join(format_printed(alone).split())
+        return
+    gains = find_cells(alone, "Gains", "grad")
     assert gains["gain"] == find_cells(made, "Gains", "grad")["gain"]
     assert gains["LeRF - MoRF, retrained"] == gains["LeRF - MoRF, reference"] == "–"
 
