@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from jinja2.bccache import Bucket
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
-from leaderboard.page import board, estimator, overview, submit_and_cite, trust_and_claims
+from leaderboard.page import about, board, estimator, overview
 from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from roarbench.common.errors import CallerError
@@ -36,13 +36,13 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # in the order of the navigation
     "suites": ("Overview", overview.build_overview_context),
     "board": ("Board", board.build_board_context),
-    "claims": ("Claims", trust_and_claims.build_claims_context),
+    "claims": ("Claims", about.build_claims_context),
     "estimator": ("", estimator.build_estimator_context),
     "images": ("Images", estimator.build_images_context),
     "compare": ("Compare", board.build_compare_context),
-    "trust": ("Can I trust this?", trust_and_claims.build_trust_context),
-    "submit": ("Submit", submit_and_cite.build_submit_context),
-    "cite": ("", submit_and_cite.build_cite_context),
+    "trust": ("Can I trust this?", about.build_trust_context),
+    "submit": ("Submit", about.build_submit_context),
+    "cite": ("", about.build_cite_context),
 }
 
 
@@ -113,7 +113,7 @@ def list_addresses(views: Views) -> list[Address]:
     if len(suites) > 1:
         several = sum(view.leads_with_roar_and_own_network for view in suites) > 1
         addresses.insert(0 if several else len(addresses), make_address("suites"))
-    if trust_and_claims.find_suites_that_test_claims(views):
+    if about.find_suites_that_test_claims(views):
         addresses.append(make_address("claims"))
     names = dict.fromkeys(name for view in suites for name in view.rows)
     addresses += [make_address("estimator", estimator=name) for name in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.figures import make_estimator_curves
-from leaderboard.page.submit_and_cite import write_bibtex
+from leaderboard.page.about import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.collect_results import shorten_weights_checksum

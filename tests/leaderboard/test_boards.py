@@ -11,8 +11,8 @@ import pytest
 from leaderboard.board_contents import CONTROL, KINDS, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address, read_choice
+from leaderboard.page.about import build_claims_context
 from leaderboard.page.board import _add_download_files, write_caption
-from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.suite_judges import SuiteJudges, compare_rows, describe_subtraction, judge_suite

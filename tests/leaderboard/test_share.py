@@ -14,8 +14,8 @@ import pytest
 
 from leaderboard import suite_report, text_helpers
 from leaderboard.links import Address, Site, make_address
-from leaderboard.page import overview, submit_and_cite
-from leaderboard.page.trust_and_claims import TRUST, build_trust_context
+from leaderboard.page import about, overview
+from leaderboard.page.about import TRUST, build_trust_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.suite_report import describe_methods, render_report, write_report
@@ -67,13 +67,13 @@ def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, addre
     if address:
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(text_helpers, "metadata", lambda name: package)
-    monkeypatch.setattr(submit_and_cite, "REPOSITORY", text_helpers._read_repository_url())
-    fields = submit_and_cite.build_submit_context(Site({}), Address("submit"))
+    monkeypatch.setattr(about, "REPOSITORY", text_helpers._read_repository_url())
+    fields = about.build_submit_context(Site({}), Address("submit"))
     readme = (ROOT / "README.md").read_text("utf-8")
     assert [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
     assert link == (f"{address}/new/main/submissions" if address else "")
-    named = {"value": [submit_and_cite.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
+    named = {"value": [about.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
     assert parse_qs(query) == (named if address else {})
 
 
