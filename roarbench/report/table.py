@@ -55,12 +55,12 @@ class SuiteTable:
         """Return the suite's judges of the table's unit, which is also the unit of its marks."""
         return judge_suite(self.suite_results, self.unit)
 
-    @property
+    @cached_property
     def rows(self) -> list[Row]:
         """Return the rows by gain, best first, then rows without a gain in the suite's order, then twins and checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return [row.estimator for row in self.rows]
 
