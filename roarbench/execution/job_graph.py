@@ -27,13 +27,12 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges, list_lock_names, rank_shard
 from roarbench.execution.training_and_scoring import (
     execute_runs,
-    score_networks_on_maps_of_one_network,
     train_common_network,
     train_or_read_reference,
 )
 from roarbench.execution.workload import SHARD, WorkCounts, count_computation, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run, hash_fine_tuned_network
-from roarbench.plan.planned_runs import PlannedCommonNetwork, PlannedRun, RankedSplit, SharedInputs, list_shared_inputs
+from roarbench.plan.planned_runs import PlannedCommonNetwork, RankedSplit, SharedInputs, list_shared_inputs
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.networks import compute_weights_checksum
@@ -97,7 +96,7 @@ def count_work_of_step(work: JobContext, step: Step) -> WorkCounts:
         if spec:
             row = RankedSplit(spec[0].estimator_record, spec[0].unit, 0, Split.TEST)
             missing = SharedInputs(tuned={(network, row)})
-    counted = count_computation(work.suite, [PlannedRun(run.cell, run.seed) for run in step.runs], missing, counts)
+    counted = count_computation(work.suite, step.runs, missing, counts)
     # a published network is not trained; only its predictions are missing
     if step.kind == "reference" and step.job.arguments[0].store.has_weights():
         return counted._replace(trainings=0, references=0, images_reference=0)
@@ -113,29 +112,29 @@ class JobGraph(NamedTuple):
 
 def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | None = None) -> JobGraph:
     """Return the rankings that these runs need (in `needed` if listed), and the steps that make what is missing."""
-    needed = needed or list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs])
+    needed = needed or list_shared_inputs(work.suite, runs)
     estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed.rankings}
     ordered = sorted(estimators.items())
     specs = [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
-    missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
+    seals = {spec: name_seal_step(work, spec) for spec in specs if not work.rankings.has_finished(spec)}
     references = {
         network.reference.key: () if network.has_weights_and_predictions() else (network.step_name,)
         for network in work.explained
     }
-    rank_steps = list(_make_rank_steps(work, missing, references))
-    ranges: dict[RankingSpec, list[str]] = {spec: [] for spec in missing}
+    rank_steps = list(_make_rank_steps(work, seals, references))
+    ranges: dict[RankingSpec, list[str]] = {spec: [] for spec in seals}
     for step in rank_steps:
         for spec in step.job.arguments[1]:
             ranges[spec].append(step.job.name)
     seal_steps = list[Step]()
     for spec, names in ranges.items():
-        job, is_sealed = Job(name_seal_step(work, spec), join_ranked_ranges, (work, spec)), work.rankings.has_finished
-        seal_steps.append(Step("seal", job, tuple(names), (_hash_strings("seal", spec.key),), partial(is_sealed, spec)))
+        job, is_sealed = Job(seals[spec], join_ranked_ranges, (work, spec)), partial(work.rankings.has_finished, spec)
+        seal_steps.append(Step("seal", job, tuple(names), (_hash_strings("seal", spec.key),), is_sealed))
     scored = [run for run in runs if run.cell.retrain is ScoredNetwork.COMMON]
-    network_steps = {step.job.name: step for run in scored for step in _make_network_steps(work, run, missing)}.values()
+    network_steps = {step.job.name: step for run in scored for step in _make_network_steps(work, run, seals)}.values()
     # complete the curves of all estimators with one seed before the next seed
     runs = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
-    run_steps = list(_make_run_steps(work, runs, missing, references))
+    run_steps = list(_make_run_steps(work, runs, seals, references))
     needs = {name for step in (*rank_steps, *run_steps) for name in step.needs}
     reference_steps = []
     for network in (network for network in work.explained if network.step_name in needs):
@@ -146,38 +145,35 @@ def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | No
 
 # from the key of an explained network to the name of the step that makes it; no name if the network is stored
 ReferenceSteps = Mapping[str, tuple[str, ...]]
+SealSteps = Mapping[RankingSpec, str]  # from each missing ranking to the name of the step that seals it
 
 
-def _make_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
+def _make_network_steps(work: JobContext, run: Run, seals: SealSteps) -> Iterator[Step]:
     """Yield the step that trains a run's common network, and the step that tunes a copy if the run removes features."""
-    common, controls = work.make_common_network_spec(run), work.list_control_ranking_specs(run.cell.unit)
+    common = work.make_common_network_spec(run)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
-    needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has_weights
-    yield Step("network", job, needs, (common.key,), is_made)
+    needs = tuple(seals[spec] for spec in work.list_control_ranking_specs(run.cell.unit) if spec in seals)
+    yield Step("network", job, needs, (common.key,), work.get_stored_network(common.key).has_weights)
     if spec := work.make_ranking_spec_of_run(run):
         # the twin `other-reference` uses the same rankings as its estimator, but scores another network
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
         tuning = Job(f"tune {spec.name}{twin} {title}", train_common_network, (work, common, spec))
-        needs = (job.name, *_list_seal_step_names(work, missing, spec))
+        ranked = (seals[spec],) if spec in seals else ()
         key = _hash_strings("tune", common.key, spec.key)
 
         def is_tuned() -> bool:
             tuned = hash_fine_tuned_network(common.key, work.rankings.open(spec).checksum)
             return work.get_stored_network(tuned).has_weights()
 
-        yield Step("tune", tuning, needs, (key,), is_tuned)
+        yield Step("tune", tuning, (job.name, *ranked), (key,), is_tuned)
 
 
 def _hash_strings(*parts: object) -> str:
     return hash_value([str(part) for part in parts])
 
 
-def _list_seal_step_names(work: JobContext, missing: Collection[RankingSpec], *specs: RankingSpec) -> tuple[str, ...]:
-    return tuple(name_seal_step(work, spec) for spec in specs if spec in missing)
-
-
-def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], references: ReferenceSteps) -> Iterator[Step]:
+def _make_rank_steps(work: JobContext, missing: Iterable[RankingSpec], references: ReferenceSteps) -> Iterator[Step]:
     """Yield the ranking steps: first of controls, then of the other estimators, which share passes of networks."""
     groups: dict[str, list[RankingSpec]] = {}
     for spec in sorted(missing, key=lambda spec: bool(spec.reference)):
@@ -225,9 +221,7 @@ def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
     return f"seal {spec.name} {spec.unit}{work.find_network_of_ranking(spec).number_suffix if spec.reference else ''}"
 
 
-def _make_run_steps(
-    work: JobContext, runs: list[Run], missing: Collection[RankingSpec], references: ReferenceSteps
-) -> Iterator[Step]:
+def _make_run_steps(work: JobContext, runs: list[Run], seals: SealSteps, references: ReferenceSteps) -> Iterator[Step]:
     """Yield the steps of these runs; a step that trains no network may score one estimator at several levels."""
     features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
@@ -244,14 +238,15 @@ def _make_run_steps(
                 finders = work.find_explained_network, work.find_scored_network
                 keys_of_networks = {find(run).reference.key for run in part for find in finders}
                 needs = tuple(sorted({name for key in keys_of_networks for name in references[key]}))
-            needs += _list_seal_step_names(work, missing, *filter(None, [work.make_ranking_spec_of_run(part[0])]))
+            spec = work.make_ranking_spec_of_run(part[0])
+            needs += (seals[spec],) if spec and spec in seals else ()
             if cell.retrain is ScoredNetwork.COMMON:
-                *_, last = _make_network_steps(work, part[0], missing)
+                *_, last = _make_network_steps(work, part[0], seals)
                 needs += (last.job.name,)
-            score = score_networks_on_maps_of_one_network if cell.retrain is ScoredNetwork.SIBLINGS else execute_runs
+
             keys = tuple(run.key for run in part)
             name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
-            yield Step("run", Job(name, score, (work, part)), needs, keys, runs=part)
+            yield Step("run", Job(name, execute_runs, (work, part)), needs, keys, runs=part)
 
 
 def list_needed_artifacts(work: JobContext, runs: list[Run], graph: JobGraph) -> Iterator[Artifact]:

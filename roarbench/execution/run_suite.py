@@ -44,7 +44,6 @@ from roarbench.execution.scheduler import FinishedStep, run_steps
 from roarbench.execution.workload import MOST_PER_CORE, WorkCounts, count_missing_work, count_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
-    PlannedRun,
     build_run,
     list_clean_runs_of_explained_networks,
     list_runs,
@@ -335,7 +334,7 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
 
 def do_runs(request: Request, store: ResultsStore, console: Console, work: JobContext, runs: list[Run]) -> None:
     """Do these runs and the steps that they need; raise RunError with the reason of the first failure."""
-    lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed) for run in runs], work.images.limit)
+    lacking = count_work(work.suite, runs, work.images.limit)
     say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(work.suite, work.workspace)
     measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=say, codes=codes)
     graph = build_job_graph(work, runs)

@@ -128,46 +128,90 @@ class ScoredRuns(NamedTuple):
 
     results: Sequence[RunResult]
     # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps, and what
-    # was measured of rankings and images. The default is a dict, which nothing changes, because a read-only view
-    # cannot be sent between processes
-    annotations: Mapping[str, Any] = {}
+    # was measured of rankings and images
+    annotations: Mapping[str, Any]
 
 
 def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
-    """Do a single run, or several runs that score one map at different levels."""
-    parts = [execute_run(work, run) for run in runs]
-    annotations = {key: value for part in parts for key, value in part.annotations.items()}
-    return ScoredRuns([result for part in parts for result in part.results], annotations)
+    """Do the runs of a job, which use one map: train a network, or load common or explained networks, and test them.
 
-
-def execute_run(work: JobContext, run: Run) -> ScoredRuns:
-    """Do one run: train a network, or load a common or an explained network, and test it."""
-    cell, images, scored = run.cell, work.images, work.find_scored_network(run)
+    The images of a level are degraded once for all networks. If explained networks are compared with each other, a
+    prediction counts as correct if it is the class that the maps explain, which the explained network predicts on the
+    untouched image.
+    """
+    cell, images, device = runs[0].cell, work.images, choose_device()
     # raises before hours of training if the rankings were made with other weights
-    rankings, weights = _open_rankings_and_check_weights(work, run)
-    checkpoint, start = work.get_checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    norm, loss = Normalisation.of(images), None
-    if cell.retrain is ScoredNetwork.NONE:
-        model, norm = _load_explained_network_for_scoring(scored, scored.store.read_checksum())
-    elif cell.retrain is ScoredNetwork.COMMON:
-        model = load_stored_common_network(work, run.network, rankings)
-    else:
-        if cell.retrain is ScoredNetwork.MASKS:  # a fraction t of each mask is 1
-            t, channels = cell.t, images.record.channels
-            norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
-        model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
-        train, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
-        loss = fit(model, train, labels, norm, run.recipe_record, run.seed, checkpoint)
-    inputs, masks = make_test_inputs(images, run, rankings)
-    logits = predict_logits(model, inputs, norm, choose_scoring_batch_size(images.record.size))
-    correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
-    seconds += checkpoint.seconds_before  # of a training run that was interrupted
-    result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
-    if cell.retrain is ScoredNetwork.NONE:
-        targets = torch.from_numpy(scored.store.load_predictions(Split.TEST).targets)
-        probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
-        result = replace(result, probability=pack_probabilities(probabilities.numpy()))
-    return ScoredRuns([result], _annotate(images, run.data, rankings))
+    rankings, weights = _open_rankings_and_check_weights(work, runs[0])
+    checksum, start = rankings.checksum if rankings else "", time.perf_counter()
+    checkpoint = work.get_checkpoint(runs[0].key, checksum)
+    networks = dict[ReferenceModel, tuple[NormalisedNetwork, float | None]]()
+    for run in runs:
+        if (network := work.find_scored_network(run)) not in networks:
+            networks[network] = _train_or_load_scored_network(work, run, rankings, checkpoint)
+    trained_in = runs[0].recipe_record.precision if cell.retrain.trains else Precision.FLOAT32
+    precision, libraries = choose_precision(trained_in, device), list_gpu_library_versions(device)
+    provenance = read_provenance(name_device(device), precision, libraries)
+    results, annotations = list[RunResult](), _annotate(images, runs[0].data, rankings)
+    get_level, siblings = attrgetter("cell.t"), cell.retrain is ScoredNetwork.SIBLINGS
+    for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
+        level, expected, masks, smoothness = tuple(level_runs), images.test.labels, None, None
+        scored = [work.find_scored_network(run) for run in level]
+        if siblings:
+            expected = work.find_explained_network(runs[0]).store.load_predictions(Split.TEST).targets
+        if siblings and cell.estimator == CLEAN:  # predictions on untouched images are stored
+            predicted = [network.store.load_predictions(Split.TEST).targets for network in scored]
+        else:
+            inputs, masks = make_test_inputs(images, level[0], rankings)
+            loaded, batch = [networks[network][0] for network in scored], choose_scoring_batch_size(images.record.size)
+            logits = predict_logits_of_networks(loaded, inputs, batch)
+            predicted = [network_logits.argmax(1).numpy() for network_logits in logits]
+        if masks is not None:
+            smoothness = compute_smoothness_vs_random(masks, images.record.shape, cell.unit)
+        seconds = (time.perf_counter() - start) / len(level) + checkpoint.seconds_before  # before an interruption
+        for number, (run, classes) in enumerate(zip(level, predicted, strict=True)):
+            correct = classes == expected
+            result = RunResult(
+                run=run,
+                correct=int(correct.sum()),
+                total=len(correct),
+                bits=pack_correctness(correct),
+                seconds=seconds,
+                provenance=provenance,
+                rankings=checksum,
+                smoothness=smoothness,
+                weights=weights,
+                loss=networks[scored[number]][1],
+            )
+            if cell.retrain is ScoredNetwork.NONE:
+                targets = torch.from_numpy(scored[number].store.load_predictions(Split.TEST).targets)
+                probabilities = logits[number].softmax(1).gather(1, targets[:, None])[:, 0]
+                result = replace(result, probability=pack_probabilities(probabilities.numpy()))
+            results.append(result)
+            own_number, scored_number = decode_network_pair_seed(run.seed)
+            if siblings and masks is not None and own_number == scored_number:
+                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
+        start = time.perf_counter()
+    return ScoredRuns(results, annotations)
+
+
+def _train_or_load_scored_network(
+    work: JobContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
+) -> tuple[NormalisedNetwork, float | None]:
+    """Return a run's network with the normalisation of its inputs, and the training loss; None if it is loaded."""
+    retrain, images = run.cell.retrain, work.images
+    if retrain in (ScoredNetwork.NONE, ScoredNetwork.SIBLINGS):
+        scored = work.find_scored_network(run)
+        return _load_explained_network_for_scoring(scored, scored.store.read_checksum()), None
+    norm = Normalisation.of(images)
+    if retrain is ScoredNetwork.COMMON:
+        return NormalisedNetwork(load_stored_common_network(work, run.network, rankings), norm), None
+    if retrain is ScoredNetwork.MASKS:  # a fraction t of each mask is 1
+        t, channels = run.cell.t, images.record.channels
+        norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
+    model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
+    inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+    loss = fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
+    return NormalisedNetwork(model, norm), loss
 
 
 def _annotate(images: ImageData, data: str, rankings: Rankings | None) -> dict[str, Any]:
@@ -184,36 +228,6 @@ def _annotate(images: ImageData, data: str, rankings: Rankings | None) -> dict[s
     return of_images | known
 
 
-def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:
-    return None if masks is None else compute_smoothness_vs_random(masks, images.record.shape, run.cell.unit)
-
-
-def _make_result(
-    run: Run,
-    correct: NDArray[np.bool_],
-    seconds: float,
-    rankings: Rankings | None,
-    weights: str,
-    smoothness: float | None,
-    loss: float | None = None,
-) -> RunResult:
-    device = choose_device()
-    trained_in = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
-    precision, libraries = choose_precision(trained_in, device), list_gpu_library_versions(device)
-    return RunResult(
-        run=run,
-        correct=int(correct.sum()),
-        total=len(correct),
-        bits=pack_correctness(correct),
-        seconds=seconds,
-        provenance=read_provenance(name_device(device), precision, libraries),
-        rankings=rankings.checksum if rankings else "",
-        smoothness=smoothness,
-        weights=weights,
-        loss=loss,
-    )
-
-
 def _open_rankings_and_check_weights(work: JobContext, run: Run) -> tuple[Rankings | None, str]:
     """Return a run's rankings, and the checksum of the explained weights that it depends on; both may be empty.
 
@@ -228,42 +242,6 @@ def _open_rankings_and_check_weights(work: JobContext, run: Run) -> tuple[Rankin
         mismatch = f"{rankings.folder} was made for a different network than that in {store.folder}"
         raise StoreError(f"{mismatch}; delete {rankings.folder.parent}, or use a new --store")
     return rankings, weights if run.cell.retrain.trains else here
-
-
-def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
-    """Score several explained networks on images degraded by one estimator's maps of one network, at several levels.
-
-    A prediction counts as correct if it is the class that the maps explain, which the explained network predicts on the
-    untouched image. Images are degraded once for all networks.
-    """
-    images, explained = work.images, work.find_explained_network(runs[0])
-    rankings, weights = _open_rankings_and_check_weights(work, runs[0])
-    networks = {
-        network: _load_explained_network_for_scoring(network, network.store.read_checksum())
-        for network in map(work.find_scored_network, runs)
-    }
-    results, annotations = list[RunResult](), _annotate(images, runs[0].data, rankings)
-    get_level = attrgetter("cell.t")
-    for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
-        start, level = time.perf_counter(), tuple(level_runs)
-        targets = explained.store.load_predictions(Split.TEST).targets
-        masks = None
-        scored = [work.find_scored_network(run) for run in level]
-        if level[0].cell.estimator == CLEAN:  # predictions on untouched images are stored
-            predicted = [network.store.load_predictions(Split.TEST).targets for network in scored]
-        else:
-            inputs, masks = make_test_inputs(images, level[0], rankings)
-            batch = choose_scoring_batch_size(images.record.size)
-            logits = predict_logits_of_networks([networks[network] for network in scored], inputs, batch)
-            predicted = [network_logits.argmax(1).numpy() for network_logits in logits]
-        smoothness = _compute_smoothness(images, level[0], masks)
-        seconds = (time.perf_counter() - start) / len(level)
-        for run, classes in zip(level, predicted, strict=True):
-            results.append(_make_result(run, classes == targets, seconds, rankings, weights, smoothness))
-            own_number, scored_number = decode_network_pair_seed(run.seed)
-            if masks is not None and own_number == scored_number:
-                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
-    return ScoredRuns(results, annotations=annotations)
 
 
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)

@@ -22,7 +22,7 @@ from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY
-from roarbench.plan.cells_and_runs import CLEAN, Cell, hash_fine_tuned_network
+from roarbench.plan.cells_and_runs import CLEAN, Cell, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
     PlannedCommonNetwork,
     PlannedRun,
@@ -108,7 +108,7 @@ class WorkCounts(NamedTuple):
 
 def count_work(
     suite: SuiteSpec,
-    points: Collection[PlannedRun],
+    points: Collection[PlannedRun | Run],
     limit: int | None = None,
     existing: SharedInputs = _NO_INPUTS,
     needed: SharedInputs | None = None,
@@ -152,7 +152,7 @@ def count_work(
 
 
 def count_computation(
-    suite: SuiteSpec, points: Collection[PlannedRun], missing: SharedInputs, counts: Mapping[Split, int]
+    suite: SuiteSpec, points: Collection[PlannedRun | Run], missing: SharedInputs, counts: Mapping[Split, int]
 ) -> WorkCounts:
     """Count what the runs `points` and the missing shared inputs compute, for a suite or for one step.
 

@@ -215,7 +215,7 @@ class SharedInputs(NamedTuple):
     tuned: Set[tuple[PlannedCommonNetwork, RankedSplit]] = frozenset()
 
 
-def list_shared_inputs(suite: SuiteSpec, runs: Iterable[PlannedRun]) -> SharedInputs:
+def list_shared_inputs(suite: SuiteSpec, runs: Iterable[PlannedRun | Run]) -> SharedInputs:
     """Return the networks and rankings that these runs share."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[PlannedCommonNetwork](), set[tuple[PlannedCommonNetwork, RankedSplit]]()

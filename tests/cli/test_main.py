@@ -21,7 +21,7 @@ from roarbench.common import device_settings
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.execution import run_suite, training_and_scoring
+from roarbench.execution import job_graph, run_suite
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_builtin_suite
@@ -57,14 +57,14 @@ def test_run_prints_plan_then_repeats_without_work(call, tmp_path):
 
 @pytest.mark.slow
 def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
-    score = training_and_scoring.execute_run
+    score = job_graph.execute_runs
 
-    def fail_one_run(work, run):
-        if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
+    def fail_one_run(work, runs):
+        if ("truth", 0.5, "morf") in [(run.cell.estimator, run.cell.t, run.cell.order) for run in runs]:
             raise RunError("the loss went away")
-        return score(work, run)
+        return score(work, runs)
 
-    monkeypatch.setattr(training_and_scoring, "execute_run", fail_one_run)
+    monkeypatch.setattr(job_graph, "execute_runs", fail_one_run)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: ROAR: truth t=0.5 seed 0: the loss went away" in answer.err.splitlines()
@@ -73,7 +73,7 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
     assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
-    monkeypatch.setattr(training_and_scoring, "execute_run", score)
+    monkeypatch.setattr(job_graph, "execute_runs", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
     assert call("retry", *SMALL, "--store", tmp_path).code == 0

@@ -12,7 +12,7 @@ import torch
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import ranking_jobs, training_and_scoring
+from roarbench.execution import job_graph, ranking_jobs, training_and_scoring
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.run_result import read_code_version
@@ -103,7 +103,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored = {bad, *truth, *explaining}, training_and_scoring.execute_run
+    lost, scored = {bad, *truth, *explaining}, job_graph.execute_runs
     maps = ranking_jobs.compute_maps_of_tasks
 
     def diverging(*given):
@@ -111,10 +111,10 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
             raise Diverged("loss nan at step 3")
         return 0.5
 
-    def sometimes(work, run):
-        if run == bad:
+    def sometimes(work, runs):
+        if bad in runs:
             raise RunError("the loss went away")
-        return scored(work, run)
+        return scored(work, runs)
 
     def broken(tasks, *rest):
         (found,) = maps(tasks, *rest)
@@ -123,7 +123,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
         return [found]
 
     monkeypatch.setattr(training_and_scoring, "fit", diverging)
-    monkeypatch.setattr(training_and_scoring, "execute_run", sometimes)
+    monkeypatch.setattr(job_graph, "execute_runs", sometimes)
     monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
     assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
@@ -135,7 +135,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
-    monkeypatch.setattr(training_and_scoring, "execute_run", scored)
+    monkeypatch.setattr(job_graph, "execute_runs", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"

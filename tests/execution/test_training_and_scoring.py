@@ -162,7 +162,7 @@ def test_results_carry_what_doubts_need_to_know_of_maps_and_images(work):
     for name in ("grad", "random"):
         files = open_rankings(work, name).files.values()
         ties = sum(file["ties"] for file in files) / (TRAIN + TEST)
-        annotations = training_and_scoring.execute_run(work, run := make_run(work, name)).annotations
+        annotations = training_and_scoring.execute_runs(work, (run := make_run(work, name),)).annotations
         expected = {f"largest-class {run.data}": counts.max() / TEST}
         assert annotations == expected | {f"ties {open_rankings(work, name).checksum}": ties}
 

@@ -51,7 +51,7 @@ def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
 
 
 def score(work: JobContext, run: Run) -> RunResult:
-    (result,) = training_and_scoring.execute_run(work, run).results
+    (result,) = training_and_scoring.execute_runs(work, (run,)).results
     return result
 
 
