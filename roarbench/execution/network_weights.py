@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.preprocessing import parse_mean_and_std
 from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 
 _URL = "https://download.pytorch.org/models/"
@@ -60,7 +61,7 @@ def build_starting_network(suite: SuiteSpec, recipe: Recipe, seed: int) -> nn.Mo
     return network
 
 
-def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: Iterable[str]) -> None:
+def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str]) -> None:
     """Raise CallerError if given weights or starting weights cannot be loaded into a suite's networks."""
     channels, generator = suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
@@ -71,7 +72,8 @@ def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: 
         if not weights:
             raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)
-    for start in starting:
+    starts = (find_recipe(title).start for title in (suite.recipe, suite.reference_recipe))
+    for start in dict.fromkeys(filter(None, starts)):
         load_starting_weights(start, build_suite_network(suite, generator), channels, suite.model)
 
 

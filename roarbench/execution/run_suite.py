@@ -175,9 +175,7 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
-    recipes = (request.suite.recipe_record, find_recipe(request.suite.reference_recipe))
-    starting = dict.fromkeys(recipe.start for recipe in recipes if recipe.start)
-    refuse_unloadable_weights(request.suite, request.weights, starting)
+    refuse_unloadable_weights(request.suite, request.weights)
     store.refuse_sqlite_on_two_machines()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     start, record, settings = time.monotonic(), request.suite.dataset_record, request.settings
