@@ -11,6 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
+from io import TextIOWrapper
 from itertools import pairwise
 from types import FrameType
 from typing import NoReturn
@@ -19,13 +20,7 @@ import click
 
 from roarbench.cli import commands_without_store, run, show_results, stored_runs
 from roarbench.cli.options import PanelGroup, app, make_command
-from roarbench.cli.terminal import (
-    append_proposed_command,
-    discard_unwritable_output,
-    find_program_name,
-    redirect_prints_to_stderr,
-    tolerate_output_errors,
-)
+from roarbench.cli.terminal import append_proposed_command, find_program_name, redirect_prints_to_stderr
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import fit_on_one_line
@@ -88,7 +83,14 @@ _INTERRUPTED, _TERMINATED = 130, 128 + signal.SIGTERM
 def main() -> NoReturn:
     """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a wrong call, 130 or 143 if interrupted."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    tolerate_output_errors()
+    for name in (
+        "stdout",
+        "stderr",
+    ):  # print `?` for letters that the encoding lacks, and drop output to closed streams
+        if getattr(sys, name) is None:  # the caller has closed the stream, and another file could get its descriptor
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
+            stream.reconfigure(errors="replace")
     if os.environ.get("_ROARBENCH_COMPLETE"):  # a shell asks for completions
         app.main(prog_name="roarbench")
     code = _run_command_line()
@@ -97,7 +99,11 @@ def main() -> NoReturn:
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
         stored = "finished runs are stored, and the same command resumes the work"
         _print_error(f"interrupted; {stored if command == 'run' else f'the unfinished work of {command} is lost'}")
-    discard_unwritable_output()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # discard what cannot be written; Python would try again at exit and print an error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,24 +135,6 @@ def redirect_prints_to_stderr() -> Iterator[None]:
 
 out = PlainConsole(highlight=False, markup=False)
 err = PlainConsole(stderr=True, highlight=False, markup=False)
-
-
-def tolerate_output_errors() -> None:
-    """Print `?` for letters that the terminal's encoding lacks, and drop output to closed streams."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the caller has closed the stream, and another file could get its descriptor
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        elif isinstance(stream := getattr(sys, name), TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def discard_unwritable_output() -> None:
-    """Discard pending output that cannot be written; Python would try again at exit and print an error."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:

@@ -111,6 +111,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
 
     note("trained", TrainingBatches, "load", lambda self, index, step: index)
     note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
+    note("scored", training_and_scoring, "predict_logits_of_networks", lambda some, inputs, *_: [*some] * len(inputs))
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", compute_maps, "draw_normal_noise", lambda images, ids, *_: ids)
     monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", explained)
