@@ -80,20 +80,14 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
     origin, parts = get_origin(kind), get_args(kind)
     if isinstance(kind, UnionType):
         _check_value(name, value, next((part for part in parts if type(value) is part), parts[0]))
-    elif origin in (tuple, dict, frozenset):
-        if not isinstance(value, origin) or len(value) > _ITEMS:
-            raise _make_value_error(name, value, f"a {origin.__name__} of at most {_ITEMS} items")
-        for part in value.items() if isinstance(value, dict) else value:
-            for item, item_kind in zip(part, parts, strict=True) if isinstance(value, dict) else [(part, parts[0])]:
-                _check_value(name, item, item_kind)
-    elif is_dataclass(value) and isinstance(value, kind):
+        return
+    if origin not in (tuple, dict, frozenset) and is_dataclass(value) and isinstance(value, kind):
         check_field_values(value)
-    elif expected := _describe_expected_unless_valid(name, value, kind):
-        raise _make_value_error(name, value, expected)
-
-
-def _describe_expected_unless_valid(name: str, value: Any, kind: Any) -> str:
-    if kind is int:
+        return
+    if origin in (tuple, dict, frozenset):
+        fits = isinstance(value, origin) and len(value) <= _ITEMS
+        expected = f"a {origin.__name__} of at most {_ITEMS} items"
+    elif kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"
     elif kind is float:
         fits, expected = type(value) in (int, float) and math.isfinite(value), "a number"
@@ -110,9 +104,11 @@ def _describe_expected_unless_valid(name: str, value: Any, kind: Any) -> str:
     else:
         fits = isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
         expected = f"one line of at most {_LONGEST} printable characters"
-    return "" if fits else expected
-
-
-def _make_value_error(name: str, value: object, expected: str) -> ValueError:
-    seen = ascii(value)
-    return ValueError(f"{name} is {seen if len(seen) <= _SHOWN else f'{seen[:_SHOWN]}…'}, expected {expected}")
+    if not fits:
+        seen = ascii(value)
+        raise ValueError(f"{name} is {seen if len(seen) <= _SHOWN else f'{seen[:_SHOWN]}…'}, expected {expected}")
+    if origin is not None:
+        kinds = parts if origin is dict else parts[:1]
+        for items in value.items() if origin is dict else ((item,) for item in value):
+            for item, item_kind in zip(items, kinds, strict=True):
+                _check_value(name, item, item_kind)

@@ -56,17 +56,12 @@ def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
         with convert_exit_to_error():
             value = job.call(*job.arguments)
     except Exception as error:  # the error is recorded, and other runs continue
-        return None, _make_picklable_error(error), time.monotonic() - start
+        for kind in (CallerError, MachineError, RunError):  # errors of roarbench can always be pickled
+            if isinstance(error, kind):
+                return None, kind(str(error), error.hint), time.monotonic() - start
+        kind = MachineError if is_machine_failure(error) or is_gpu_dead() else RunError
+        return None, kind(f"{type(error).__name__}: {error}"), time.monotonic() - start
     return value, None, time.monotonic() - start
-
-
-def _make_picklable_error(error: Exception) -> Exception:
-    """Convert an error to an error of roarbench with the same message, because such errors can always be pickled."""
-    for kind in (CallerError, MachineError, RunError):
-        if isinstance(error, kind):
-            return kind(str(error), error.hint)
-    kind = MachineError if is_machine_failure(error) or is_gpu_dead() else RunError
-    return kind(f"{type(error).__name__}: {error}")
 
 
 def make_no_worker_left_error(last_failure: str) -> MachineError:

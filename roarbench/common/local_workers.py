@@ -119,20 +119,19 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             failed_by, workers = self._failed_by[job.name], self._list_workers()
             suited = [worker for worker in workers if self._find_gpu_or_worker(worker.number) not in failed_by]
             idle = [worker for worker in self._idle if worker in (suited or workers)]
-            if idle:
-                self._waiting.remove(job)
-                self._idle.remove(idle[-1])
-                self._send_job(idle[-1], job)
-
-    def _send_job(self, worker: _Worker, job: Job) -> None:
-        if not worker.process.is_alive():  # the worker died while idle
-            _join_and_close_worker(worker)
-            worker = self._start_worker(worker.number, worker.failed_jobs)
-        # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
-        with suppress(OSError):
-            worker.connection.send(job)
-        self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
-        self._busy[worker.connection] = (worker, job)
+            if not idle:
+                continue
+            worker = idle[-1]
+            self._waiting.remove(job)
+            self._idle.remove(worker)
+            if not worker.process.is_alive():  # the worker died while idle
+                _join_and_close_worker(worker)
+                worker = self._start_worker(worker.number, worker.failed_jobs)
+            # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
+            with suppress(OSError):
+                worker.connection.send(job)
+            self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
+            self._busy[worker.connection] = (worker, job)
 
     def _kill_silent_workers(self) -> None:
         """Kill workers that gave no sign of life for too long; time while this process was suspended does not count."""
@@ -225,7 +224,14 @@ def _serve_jobs(
         os.environ[SHARING] = str(sharing)
     exit_at_once_on_sigterm()
     sys.stdout = sys.stderr  # a user's network file may print, but standard output is for the command's results
-    threading.Thread(target=_beat_while_parent_lives, args=(parent, signs_of_life), daemon=True).start()
+
+    def beat_while_parent_lives() -> None:
+        while os.getppid() == parent:
+            signs_of_life.value += 1
+            time.sleep(_SIGN)
+        os._exit(1)
+
+    threading.Thread(target=beat_while_parent_lives, daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
@@ -233,11 +239,3 @@ def _serve_jobs(
         while True:
             job = connection.recv()
             connection.send(perform_job(job))
-
-
-def _beat_while_parent_lives(parent: int, signs_of_life: "ctypes.c_long") -> None:
-    """Give signs of life while the parent process lives, and end this process when the parent has ended."""
-    while os.getppid() == parent:
-        signs_of_life.value += 1
-        time.sleep(_SIGN)
-    os._exit(1)

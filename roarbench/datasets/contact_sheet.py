@@ -5,6 +5,7 @@ A wrong class, a mask, a wrong crop and inverted or black pixels are seen at onc
 
 import re
 import warnings
+from bisect import bisect_right
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -142,11 +143,9 @@ def _fit_pixels(text: str, font: Font, width: float) -> str:
     """Cut a text to a width in pixels; a cut text ends in an ellipsis."""
     if font.getlength(text) <= width:
         return text
-    low, high = 0, len(text)
-    while low < high:  # the longest start that fits, by bisection
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if font.getlength(f"{text[:middle]}…") <= width else (low, middle - 1)
-    return f"{text[:low].rstrip()}…"
+    # the longest start that fits
+    length = bisect_right(range(len(text)), width, key=lambda length: font.getlength(f"{text[: length + 1]}…"))
+    return f"{text[:length].rstrip()}…"
 
 
 def _choose_font(text: str, size: int) -> Font:

@@ -22,9 +22,9 @@ from roarbench.common.files import compute_sha256, flush_to_disk, record_verifie
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import hash_users_files, make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.parallel_decoding import JOURNAL, DecodingTally, ReportProgress, decode_splits
+from roarbench.datasets.parallel_decoding import JOURNAL, ReportProgress, decode_splits
 from roarbench.datasets.select_images import check_image_limit
-from roarbench.datasets.undecoded_splits import RawSplit, open_undecoded_splits
+from roarbench.datasets.undecoded_splits import open_undecoded_splits
 
 
 def decode_dataset(
@@ -107,7 +107,17 @@ def _decode_and_write_manifest(
     shutil.rmtree(target, ignore_errors=True)  # a folder without a manifest was left by an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
-        tallies = _decode_each_image_once(partial, record, splits, workers, report)
+        is_linked = record.test_only and splits[Split.TEST].pixels is None  # both splits have the same images
+        decoded = {Split.TEST: splits[Split.TEST]} if is_linked else splits
+        tallies = decode_splits(partial, record, decoded, workers, report)
+        if is_linked:
+            tallies = dict.fromkeys(Split, tallies[Split.TEST])
+            original, copy = (partial / f"{split}-pixels.bin" for split in (Split.TEST, Split.TRAIN))
+            copy.unlink(missing_ok=True)
+            try:
+                copy.hardlink_to(original)
+            except OSError:  # some file systems have no hard links
+                shutil.copyfile(original, copy)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             inside = data is not None and target.resolve().is_relative_to(data.resolve())
@@ -139,22 +149,6 @@ def _decode_and_write_manifest(
     _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
-
-
-def _decode_each_image_once(
-    folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report: ReportProgress
-) -> dict[Split, DecodingTally]:
-    """Decode both splits; if the data set has only test images, let the training split have the same pixels."""
-    if not record.test_only or splits[Split.TEST].pixels is not None:
-        return decode_splits(folder, record, splits, workers, report)
-    tallies = decode_splits(folder, record, {Split.TEST: splits[Split.TEST]}, workers, report)
-    decoded, copy = (folder / f"{split}-pixels.bin" for split in (Split.TEST, Split.TRAIN))
-    copy.unlink(missing_ok=True)
-    try:
-        copy.hardlink_to(decoded)
-    except OSError:  # some file systems have no hard links
-        shutil.copyfile(decoded, copy)
-    return dict.fromkeys(Split, tallies[Split.TEST])
 
 
 def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:

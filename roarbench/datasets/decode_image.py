@@ -181,18 +181,15 @@ class InspectedImage(NamedTuple):
 
     damage: str  # why the image cannot be decoded completely, as `is_damage` knows it; empty for an undamaged image
     values: Values | None = None  # values that are no bytes; None for images of 8 bits and for damaged images
-
-    @property
-    def bits(self) -> int:
-        """Return the bits that the largest value needs, if the image has more than 8 bits per channel; else 0."""
-        return count_bits_of_largest_value(self.values)
+    bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
 def inspect_image(content: bytes) -> InspectedImage:
     """Find out whether a stored image can be decoded completely, and its values if these are no bytes."""
     try:
         with Image.open(BytesIO(content)) as image:
-            return InspectedImage("", _load_upright(image, content)[1])
+            _, values, _ = _load_upright(image, content)
+            return InspectedImage("", values, count_bits_of_largest_value(values))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files

@@ -9,28 +9,9 @@ from pathlib import Path
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_quoted
-from roarbench.datasets import label_files
-from roarbench.datasets.image_folders import (
-    find_split_pairs,
-    find_split_values,
-    has_image_suffix,
-    is_hidden_path,
-    is_test_name,
-    is_train_name,
-    list_all_files_below,
-    remove_split_words,
-)
+from roarbench.datasets import image_folders, label_files, label_tables
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
-from roarbench.datasets.label_tables import (
-    CSV_SUFFIXES,
-    LABEL_FILE_SUFFIXES,
-    LABEL_NAMES,
-    SPLIT_NAMES,
-    LabelTable,
-    describe_columns,
-    read_label_table,
-    simplify_column_name,
-)
+from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, LabelTable, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
 from roarbench.datasets.tabular import parse_numbers
 
@@ -88,7 +69,7 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
         index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
             with suppress(DataError):  # a text is often no table
-                table = read_label_table(file, index.has)
+                table = label_tables.read_label_table(file, index.has)
                 column = label_files.find_path_column(table, "", index)
                 if column and _names_images(table, column, index, paths):
                     name = file.relative_to(folder.parent).as_posix()
@@ -102,14 +83,14 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     tables, problems = {}, []
     for pattern, file in _list_text_files(root):
         try:
-            tables[pattern] = read_label_table(file, index.has)
+            tables[pattern] = label_tables.read_label_table(file, index.has)
         except DataError as error:  # a text is often no table
-            problems += [str(error)] if file.suffix.lower() in CSV_SUFFIXES else []
+            problems += [str(error)] if file.suffix.lower() in label_tables.CSV_SUFFIXES else []
     columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
     named = {p: t for p, t in tables.items() if columns[p] and _names_images(t, columns[p], index, paths)}
     groups = defaultdict(list)
     for pattern, table in named.items():
-        words = () if table.named else remove_split_words(table.path.stem)
+        words = () if table.named else image_folders.remove_split_words(table.path.stem)
         groups[table.columns, words, columns[pattern]].append(pattern)
     folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
     plans, split_plans = [], []
@@ -126,7 +107,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             unknown = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
             is_unclear = first.named or len(folders) < 2 and not _name_split_column(first)
             if is_unclear and len(unknown) > (1 if plan else 0):
-                seen = f"{describe_columns(first)}, of which none is clearly that of the classes"
+                seen = f"{label_tables.describe_columns(first)}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
@@ -136,23 +117,25 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     problems += filter(None, (_describe_table_without_images(p, t, paths, folders) for p, t in unused.items()))
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
     numbers = {stem.lstrip("0"): stem for stem in stems if stem.isdecimal()}
+    lists: dict[str, frozenset[str]] = {}
+    group_of, doubts = defaultdict[str, dict[str, str]](dict), []
     for pattern, table in named.items():
-        cells = table.get_cells(columns[pattern])
+        cells, split, file = table.get_cells(columns[pattern]), _name_split_column(table), table.path
         short = (cell for cell in cells if cell.isdecimal() and cell not in stems and cell.lstrip("0") in numbers)
         if cell := next(short, ""):
             seen = f"{pattern} names '{cell}', but an image is named '{numbers[cell.lstrip('0')]}'"
             problems.insert(0, f"{seen}; {_ZEROS}")
-    lists: dict[str, frozenset[str]] = {}
-    group_of = defaultdict[str, dict[str, str]](dict)
-    for pattern, table in named.items():
+        values = sorted({*table.get_cells(split)} - {""}) if split else []
+        if 1 < len(values) < len(table.rows) and not _find_split_column(table)[1]:
+            seen = f"column '{split}' of {file.name} has the values {list_quoted(values)}"
+            remedy = "to use it, replace them by 'train' and 'test'"
+            doubts.append(f"{seen}, of which none names a training or a test split; {remedy}")
         if "*" not in pattern:
-            cells, source = table.get_cells(columns[pattern]), table.path.stem
-            found = [next(iter(index.find(cell, file=source)), "") for cell in cells]  # empty without an image
+            found = [next(iter(index.find(cell, file=file.stem)), "") for cell in cells]  # empty without an image
             lists[pattern] = frozenset(filter(None, found))
             for name in filter(may_name_groups, table.columns if table.named else ()):
                 group_of[name] |= zip(found, table.get_cells(name), strict=True)
-    doubts = tuple(filter(None, map(_describe_unclear_splits, named.values())))
-    return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), doubts, group_of)
+    return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), tuple(doubts), group_of)
 
 
 def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:
@@ -160,12 +143,14 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
 
     A table may also give labels to folders, such as those of patients.
     """
-    names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
+    names_files = len(folders) < 2 and any(
+        image_folders.has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row
+    )
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
-    is_long = pattern.lower().endswith(CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
+    is_long = pattern.lower().endswith(label_tables.CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
     is_log = all(parse_numbers([*filter(None, row)]) for row in table.rows[-1:])  # numbers alone, as of epochs
-    if is_class_list or not (names_files or is_long and not is_log or table.find_column(LABEL_NAMES)):
+    if is_class_list or not (names_files or is_long and not is_log or table.find_column(label_tables.LABEL_NAMES)):
         for place, name in enumerate(table.columns):
             rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
             label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
@@ -181,7 +166,7 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
     if names_files:
         remedy = "write the names of the files, with their folders if folders have files of the same names"
     row = list_quoted(table.rows[0])
-    seen = f"{describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
+    seen = f"{label_tables.describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
     return f"{seen} (names are case-sensitive); {remedy}"
 
 
@@ -199,7 +184,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     usable = {name for name, path in by_name.items() if 2 * len(lists[path] & classified) >= len(lists[path])}
     pairs = [
         (train, test)
-        for train, test in find_split_pairs(sorted(usable))
+        for train, test in image_folders.find_split_pairs(sorted(usable))
         if re.findall(r"\d+", train) == re.findall(r"\d+", test) and not lists[by_name[train]] & lists[by_name[test]]
     ]
     if not pairs:
@@ -213,9 +198,13 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
 def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     """Return the pattern and the first file of each group of text files with the same names, but for numbers."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for file in list_all_files_below(root):
+    for file in image_folders.list_all_files_below(root):
         path = file.relative_to(root)
-        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
+        if (
+            file.suffix.lower() not in LABEL_FILE_SUFFIXES
+            or image_folders.is_hidden_path(path)
+            or len(path.parts) > _MAX_LEVEL
+        ):
             continue
         if re.search("submission|predict", file.name, re.I) or file.stat().st_size > _MAX_BYTES:  # made by a network
             continue
@@ -256,7 +245,7 @@ def _make_plan(
     if label or table.named and label_files.find_one_hot_columns(table):
         content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
         if _could_be_classes(content.labels.values()):
-            usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
+            usual = table.named and (not label or simplify_column_name(label) in label_tables.LABEL_NAMES)
             rivals = () if table.named else _find_rivals(table, {path_column, label, split}, label)
             return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:
@@ -289,16 +278,6 @@ def _name_split_column(table: LabelTable) -> str:
     return table.find_column(SPLIT_NAMES)
 
 
-def _describe_unclear_splits(table: LabelTable) -> str:
-    """Describe a column of splits whose values are unclear; an empty string if there is none."""
-    split = _name_split_column(table)
-    found = sorted({*table.get_cells(split)} - {""}) if split else []
-    if not 1 < len(found) < len(table.rows) or _find_split_column(table)[1]:
-        return ""
-    seen = f"column '{split}' of {table.path.name} has the values {list_quoted(found)}"
-    return f"{seen}, of which none names a training or a test split; to use it, replace them by 'train' and 'test'"
-
-
 def _read_with_folder_if_needed(
     root: Path, paths: Sequence[str], patterns: Sequence[str], wanted: LabelColumns
 ) -> tuple[ImageLabels, LabelColumns]:
@@ -308,7 +287,9 @@ def _read_with_folder_if_needed(
     except DataError as error:
         column = wanted.path or "1"
         folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
-        for folder in (name for name in folders if not is_train_name(name) and not is_test_name(name)):
+        for folder in (
+            name for name in folders if not image_folders.is_train_name(name) and not image_folders.is_test_name(name)
+        ):
             with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
             try:
                 content = label_files.read_image_labels(root, patterns, with_folder, paths)
@@ -323,7 +304,7 @@ def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
     """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
     usual = _name_split_column(table)
     for place, name in enumerate(table.columns):
-        if values := find_split_values(name, (row[place] for row in table.rows), name == usual):
+        if values := image_folders.find_split_values(name, (row[place] for row in table.rows), name == usual):
             return name, values
     return "", None
 

@@ -9,16 +9,9 @@ from pathlib import Path
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import fold_name, list_quoted, list_some
+from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
-from roarbench.datasets.image_folders import (
-    find_split_pairs,
-    is_bare_split_name,
-    is_test_name,
-    is_train_name,
-    join_paths,
-    make_prefix,
-    remove_split_words,
-)
+from roarbench.datasets.image_folders import is_bare_split_name, is_test_name, is_train_name, join_paths, make_prefix
 from roarbench.datasets.image_splits import find_class_folder
 
 _MAX_LOOSE = 0.05  # share of images, such as plots, that may lie beside the only folder
@@ -126,7 +119,7 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
         return replace(plan, problem=f"the folders {listed} are named like splits and hold no class folders")
     start = len(make_prefix(base))
     inner = (tree.find_innermost(base, name) for name in names)
-    inner_pairs = {folder[start:]: find_split_pairs(tree.list_folders(folder)) for folder in inner}
+    inner_pairs = {folder[start:]: image_folders.find_split_pairs(tree.list_folders(folder)) for folder in inner}
     if holding := [name for name, pairs in inner_pairs.items() if pairs]:
         train, test = inner_pairs[holding[0]][0]
         listed = list_quoted(holding)
@@ -146,12 +139,17 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
 
 
 def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
-    pairs = find_split_pairs(names)
+    pairs = image_folders.find_split_pairs(names)
     if not pairs:  # `train_mini` and `val`: only one name has further words; `rps` and `rps-test-set`
         trains, tests = filter(is_train_name, names), [*filter(is_test_name, names)]
         pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
         others = [name for name in names if name not in tests]
-        pairs += [(a, b) for a in others for b in tests if remove_split_words(a) == remove_split_words(b)]
+        pairs += [
+            (a, b)
+            for a in others
+            for b in tests
+            if image_folders.remove_split_words(a) == image_folders.remove_split_words(b)
+        ]
         pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, base, a, b)]
     start = len(make_prefix(base))
     inner = {name: tree.find_innermost(base, name)[start:] for pair in pairs for name in pair}

@@ -21,29 +21,14 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_quoted
-from roarbench.datasets import doubtful_features, image_folders, parquet_files, table_columns, tabular
+from roarbench.datasets import doubtful_features, image_folders, parquet_columns, parquet_files, table_columns, tabular
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.find_label_files import search_label_files
-from roarbench.datasets.image_folders import (
-    describe_left_out,
-    find_split_pairs,
-    is_hidden_path,
-    is_train_name,
-    refuse_folder_without_images,
-    refuse_unsupported_file,
-)
 from roarbench.datasets.image_splits import list_images_and_class_names
-from roarbench.datasets.parquet_columns import (
-    describe_missing_content,
-    describe_other_columns,
-    find_image_and_label_columns,
-    has_image_column,
-    is_image_type,
-)
 from roarbench.datasets.parquet_files import has_text_type
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import is_high_depth_grey, refuse_unsupported_format
@@ -84,8 +69,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         has_image_files = any(map(image_folders.has_image_suffix, files))
         if not tables and not has_image_files:
-            refuse_folder_without_images(folder.resolve(), files, tabular.CSV_SUFFIXES)
-        in_tables = any(map(has_image_column, tables)) or tables and not has_image_files
+            image_folders.refuse_folder_without_images(folder.resolve(), files, tabular.CSV_SUFFIXES)
+        in_tables = any(map(parquet_columns.has_image_column, tables)) or tables and not has_image_files
         if tables and has_image_files:
             read, unread = ("parquet", "image") if in_tables else ("image", "parquet")
             warn(f"warning: {folder.name}: only {read} files are read, {unread} files beside them are not")
@@ -95,7 +80,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
             images = list_user_images(add_class_and_image_counts(inferred))
             record = _inspect_images(images, warn)
-        if described := describe_left_out(left_out):
+        if described := image_folders.describe_left_out(left_out):
             warn(described)
         for line in describe_images(images):
             warn(line)
@@ -103,7 +88,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             record = choose_value_scale(record, open_undecoded_splits(record, None)[Split.TRAIN], warn)
     else:
         if folder.is_file():
-            refuse_unsupported_file(folder, image_folders.has_image_suffix(folder))
+            image_folders.refuse_unsupported_file(folder, image_folders.has_image_suffix(folder))
         state, kinds = "a file" if folder.exists() else "missing", " or ".join(tabular.TABLE_SUFFIXES)
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a {kinds} file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
@@ -117,7 +102,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     if path.name.lower().endswith(tabular.CSV_SUFFIXES) and _are_names_values(table):
         listed = list_quoted(table.column_names)
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
-    for name in (field.name for field in table.schema if is_image_type(field.type)):
+    for name in (field.name for field in table.schema if parquet_columns.is_image_type(field.type)):
         content = next(iter(table[name].drop_null()), pa.scalar(b"")).as_py()
         content = content.get("bytes") if isinstance(content, dict) else content
         with suppress(Exception), Image.open(BytesIO(content or b"")):  # Pillow raises many exception types
@@ -210,7 +195,7 @@ def describe_columns(record: DatasetRecord) -> Iterator[str]:
     if record.own == PARQUET:
         files = parquet_files.list_split_files(folder)
         test = [] if record.share else files[record.test_split]
-        yield from describe_other_columns(files[record.train_split], test, record.label_column)
+        yield from parquet_columns.describe_other_columns(files[record.train_split], test, record.label_column)
     else:
         paths = [*image_folders.list_image_paths(folder)]
         yield from _describe_groups(record, folder, search_label_files(folder, paths).groups)
@@ -262,23 +247,24 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     except Exception as error:  # the library raises many exception types, some private
         raise DataError(f"cannot read {folder} ({describe_hub_error(error)}); expected parquet files") from error
     listed = {file.resolve() for part in files.values() for file in part}
-    below = {file: file.relative_to(folder) for file in image_folders.list_all_files_below(folder)}
-    others = [file for file, path in below.items() if path.suffix.lower() == ".parquet" and not is_hidden_path(path)]
-    if unread := sorted(below[file].as_posix() for file in others if file.resolve() not in listed):
+    below = (file.relative_to(folder) for file in image_folders.list_all_files_below(folder))
+    tables = [path for path in below if path.suffix.lower() == ".parquet" and not image_folders.is_hidden_path(path)]
+    if unread := sorted(path.as_posix() for path in tables if (folder / path).resolve() not in listed):
         warn(f"warning: not read: {list_quoted(unread)}, to which README.md or their names give no split")
-    pairs = find_split_pairs(files)
+    pairs = image_folders.find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
-    if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):
+    if len(files) == 1 and train != "train" or len(files) > 1 and not image_folders.is_train_name(train):
         seen = f"{folder} has the splits {', '.join(files)}, but no training split"
         raise DataError(f"{seen}; name training files train-*.parquet")
+    describe_missing = parquet_columns.describe_missing_content
     try:
-        image, label = find_image_and_label_columns(files[train][0])
+        image, label = parquet_columns.find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if not describe_missing_content(files[test], image, label)), "")
+        test = next((test for _, test in pairs if not describe_missing(files[test], image, label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            warn(f"warning: the split '{first}' has no {describe_missing_content(files[first], image, label)}; {used}")
-        if missing := describe_missing_content(files[train], image, label):
+            warn(f"warning: the split '{first}' has no {describe_missing(files[first], image, label)}; {used}")
+        if missing := describe_missing(files[train], image, label):
             raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
@@ -300,7 +286,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     # if a split is missing, a share of the images of the only split is drawn for testing
     share = 0.0 if train and test else TEST_SHARE
     record = replace(record, train_split=train or ".", test_split=test if not share else train or ".", share=share)
-    for line in describe_other_columns(files[train], files[test] if not share else [], label):
+    for line in parquet_columns.describe_other_columns(files[train], files[test] if not share else [], label):
         warn(line)
     return record
 
@@ -323,22 +309,19 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
             is_transparent = alpha is not None and alpha.getextrema() != (255, 255)
             transparent += is_transparent
             blank[is_transparent] += np.ptp(deep) == 0 if deep is not None else (ends[::2] == ends[1::2]).all()
-    if oblong:
-        seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
-        warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
-    if several:
-        seen = f"{several} of {format_count(len(sides), 'inspected image')} have several pictures"
-        warn(f"warning: {seen}, of which only the first is used; to use others, save each as a file")
-    if transparent:
-        seen = f"{transparent} of {format_count(len(sides), 'inspected image')} are transparent in part"
-        warn(f"{seen}: the colours stored there are used; to use others, save the images without transparency")
-    for is_transparent, remedy in (
-        (False, "such as blank pages; leave them out"),
-        (True, "because the transparency holds their picture; save it in grey"),
-    ):
-        if count := blank[is_transparent]:
-            seen = f"{count} of {format_count(len(sides), 'inspected image')} have one value throughout"
-            warn(f"warning: {seen}, {remedy}")
+    for start, count, seen in (
+        ("", oblong, "are not square: only their central squares are used; to keep whole images, make them square"),
+        ("warning: ", several,
+            "have several pictures, of which only the first is used; to use others, save each as a file"),
+        ("", transparent,
+            "are transparent in part: the colours stored there are used; to use others, save the images without "
+            "transparency"),
+        ("warning: ", blank[False], "have one value throughout, such as blank pages; leave them out"),
+        ("warning: ", blank[True],
+            "have one value throughout, because the transparency holds their picture; save it in grey"),
+    ):  # fmt: skip
+        if count:
+            warn(f"{start}{count} of {format_count(len(sides), 'inspected image')} {seen}")
     if values and max(values) - min(values) < _FEWEST_SHADES:
         seen = f"the inspected images have values from {min(values):g} to {max(values):g} of 255"
         warn(f"warning: {seen}, and resizing merges such values; spread them over 0 to 255")

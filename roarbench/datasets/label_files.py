@@ -14,16 +14,9 @@ from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
+from roarbench.datasets import label_tables
 from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix, make_prefix
-from roarbench.datasets.label_tables import (
-    LABEL_NAMES,
-    PATH_NAMES,
-    SPLIT_NAMES,
-    LabelTable,
-    describe_columns,
-    read_label_table,
-    simplify_column_name,
-)
+from roarbench.datasets.label_tables import LabelTable, describe_columns, read_label_table, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME
 
 _MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
@@ -242,13 +235,17 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
         inspected = [row for row in table.rows if any(index.has_by_no_chance(row[place]) for place in places)]
         inspected = inspected[:: -(-len(inspected) // _INSPECTED) or 1]
     hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
-    usual = [name for name in table.columns if table.named and simplify_column_name(name) in PATH_NAMES and hits[name]]
+    usual = [
+        name
+        for name in table.columns
+        if table.named and simplify_column_name(name) in label_tables.PATH_NAMES and hits[name]
+    ]
     paths = {
         name: sum("/" in row[place] or has_image_suffix(Path(row[place])) for row in inspected)
         for place, name in enumerate(table.columns)
     }
     if usual:  # an `id` may be the name of another image than that of the column `filename`
-        return min(usual, key=lambda name: (not paths[name], PATH_NAMES.index(simplify_column_name(name))))
+        return min(usual, key=lambda name: (not paths[name], label_tables.PATH_NAMES.index(simplify_column_name(name))))
     best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
     return best if best and hits[best] else ""
 
@@ -267,9 +264,9 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
     taken = {path, split, *_FIELD.findall(path)}
     others = [name for name in table.columns if name not in taken]
     if table.named:
-        if (usual := table.find_column(LABEL_NAMES)) and usual not in taken:
+        if (usual := table.find_column(label_tables.LABEL_NAMES)) and usual not in taken:
             return usual
-        unlikely = ("", table.find_column(SPLIT_NAMES))
+        unlikely = ("", table.find_column(label_tables.SPLIT_NAMES))
         rest = [name for name in others if name not in unlikely and not name.startswith("Unnamed")]
         things = [name for name in rest if GROUP_NAME.fullmatch(name)]
         labels = [name for name in rest if name not in things]
@@ -292,7 +289,7 @@ def find_one_hot_columns(table: LabelTable) -> tuple[str, ...]:
     places = [
         place
         for place, name in enumerate(table.columns)
-        if name and simplify_column_name(name) not in SPLIT_NAMES
+        if name and simplify_column_name(name) not in label_tables.SPLIT_NAMES
         if {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", ""}
     ]
     single = sum(sum(row[place] in ("1", "1.0") for place in places) == 1 for row in table.rows)

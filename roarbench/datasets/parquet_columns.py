@@ -118,16 +118,16 @@ def describe_missing_content(files: list[Path], image: str, label: str) -> str:
         return "rows"
     if parquet_files.count_missing_images(files, image) == rows:
         return "images"
-    return "labels" if all(map(_are_labels_withheld, columns)) else ""
-
-
-def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
-    if parquet_files.has_text_type(labels.type):
-        return not any(pc.unique(pc.cast(labels, pa.string())).to_pylist())  # empty texts
-    if labels.null_count == len(labels):
-        return True
-    # a split with some labels of -1 is not withheld, and is refused later
-    return bool(pa.types.is_signed_integer(labels.type) and pc.max(labels).as_py() == -1)
+    for labels in columns:
+        if parquet_files.has_text_type(labels.type):
+            is_withheld = not any(pc.unique(pc.cast(labels, pa.string())).to_pylist())  # empty texts
+        else:
+            # a split with some labels of -1 is not withheld, and is refused later
+            is_negative = pa.types.is_signed_integer(labels.type) and pc.max(labels).as_py() == -1
+            is_withheld = labels.null_count == len(labels) or is_negative
+        if not is_withheld:
+            return ""
+    return "labels"
 
 
 def describe_other_columns(train: list[Path], test: list[Path], label: str) -> Iterator[str]:

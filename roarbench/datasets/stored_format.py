@@ -70,12 +70,46 @@ def refuse_unsupported_format(image: Image.Image, content: bytes) -> None:
     name = image.format or ""
     if name not in FORMATS:
         raise UnusableValues(f"{UNSUPPORTED}{name}")
+    checks: list[tuple[bool, str]] = []  # whether something is wrong, and what it is
     if name == "TIFF":
-        _refuse_tiff(image.tag_v2)  # type: ignore[attr-defined]
+        tags: Mapping[int, Any] = image.tag_v2  # type: ignore[attr-defined]
+        photometric = tags.get(_PHOTOMETRIC, MIN_IS_WHITE)
+        samples, extra = tags.get(_SAMPLES, 1), tuple(tags.get(_EXTRA, ()))
+        most, kind = max(tags.get(_BITS, (1,))), read_kind(tags)
+        is_raw_ycbcr = photometric == _YCBCR and tags.get(_COMPRESSION) not in _JPEG_COMPRESSIONS
+        is_multiplied = extra == (_PREMULTIPLIED,) and (most > 8 or samples < 3)
+        is_odd_white = photometric == MIN_IS_WHITE and (kind != UNSIGNED or most not in (1, 2, 4, 8, 16))
+        checks = [
+            (photometric == _LAB, "TIFF of CIE Lab colours"),
+            (_has_too_many_bands(tags), f"TIFF with {samples} bands"),
+            (is_raw_ycbcr, "TIFF of YCbCr colours without JPEG compression"),
+            (most > 8 and tags.get(_PLANES) == 2 and samples > 1, "TIFF of 16 bits per channel in planes"),
+            (is_multiplied, f"TIFF of {samples} bands of {most} bits, multiplied by transparency"),
+            (is_odd_white, f"TIFF of {most} {_KINDS.get(kind, '')} whose smallest value is white"),
+        ]
     elif name == "JPEG2000":
-        _refuse_jpeg_2000(image, content)
+        start = content.index(_CODESTREAM) + 2
+        count = struct.unpack_from(">H", content, start + 38)[0]
+        depths = [content[start + 40 + 3 * band] for band in range(count)]
+        bits = [(depth & 0x7F) + 1 for depth in depths]
+        signed = "signed " if any(depth & 0x80 for depth in depths) else ""
+        # Pillow (Jpeg2KDecode.c) shifts values of fewer than 8 bits up: white of 4 bits becomes 240. It rounds values
+        # of more bits before it cuts them to 8: the brightest become 0. Only grey keeps 16 bits
+        is_wrong = len(set(bits)) > 1 or not 8 <= max(bits) <= _MAX_BITS or (count > 1 and max(bits) > 8)
+        # the box `cdef` names the channel of transparency
+        has_box = 0 <= content.find(b"cdef") <= content.find(_CODESTREAM)
+        is_open = not has_box and (count == 2 or count == 4 and image.mode != "CMYK")
+        seen = f"JPEG 2000 with {count} channels of {_join(bits)} {signed}bits"
+        checks = [(is_wrong or bool(signed), seen), (is_open, f"JPEG 2000 with {count} bands")]
     elif name == "PPM":
-        _refuse_pnm(image, content)
+        # Pillow has kinds of its own, such as PyRGBA, and cuts the values of a plain PPM to 8 bits
+        is_foreign = content[1:2] not in b"123456f" or not content[2:3].isspace()
+        checks = [(is_foreign, f"PNM of the kind {content[:2].decode('ascii', 'replace')}")]
+        if content[:2] == b"P3":
+            checks.append((image.tile[0].args[1] > 255, "plain PPM of more than 8 bits"))  # type: ignore[attr-defined]
+    for is_wrong, seen in checks:
+        if is_wrong:
+            raise UnusableValues(f"{UNSUPPORTED}{seen}")
 
 
 def describe_unreadable_format(content: bytes) -> str:
@@ -92,25 +126,6 @@ def describe_unreadable_format(content: bytes) -> str:
     return f"{UNSUPPORTED}{cause}" if cause else ""
 
 
-def _refuse_tiff(tags: Mapping[int, Any]) -> None:
-    photometric = tags.get(_PHOTOMETRIC, MIN_IS_WHITE)
-    samples, extra = tags.get(_SAMPLES, 1), tuple(tags.get(_EXTRA, ()))
-    bits, kind = max(tags.get(_BITS, (1,))), read_kind(tags)
-    is_raw_ycbcr = photometric == _YCBCR and tags.get(_COMPRESSION) not in _JPEG_COMPRESSIONS
-    is_odd_white = photometric == MIN_IS_WHITE and (kind != UNSIGNED or bits not in (1, 2, 4, 8, 16))
-    for is_wrong, seen in (
-        (photometric == _LAB, "TIFF of CIE Lab colours"),
-        (_has_too_many_bands(tags), f"TIFF with {samples} bands"),
-        (is_raw_ycbcr, "TIFF of YCbCr colours without JPEG compression"),
-        (bits > 8 and tags.get(_PLANES) == 2 and samples > 1, "TIFF of 16 bits per channel in planes"),
-        (extra == (_PREMULTIPLIED,) and (bits > 8 or samples < 3),
-            f"TIFF of {samples} bands of {bits} bits, multiplied by transparency"),
-        (is_odd_white, f"TIFF of {bits} {_KINDS.get(kind, '')} whose smallest value is white"),
-    ):  # fmt: skip
-        if is_wrong:
-            raise UnusableValues(f"{UNSUPPORTED}{seen}")
-
-
 def _has_too_many_bands(tags: Mapping[int, Any]) -> bool:
     """Return whether a TIFF file has bands beside its colours and one of transparency."""
     extra = tuple(tags.get(_EXTRA, ()))
@@ -123,30 +138,6 @@ def read_kind(tags: Mapping[int, Any]) -> int:
     """Return the SampleFormat of a TIFF file: `UNSIGNED`, `SIGNED`, `FLOAT` or another number."""
     kinds = tags.get(_KIND, (UNSIGNED,))
     return int(kinds[0]) if isinstance(kinds, Sequence) else int(kinds)
-
-
-def _refuse_jpeg_2000(image: Image.Image, content: bytes) -> None:
-    start = content.index(_CODESTREAM) + 2
-    count = struct.unpack_from(">H", content, start + 38)[0]
-    depths = [content[start + 40 + 3 * band] for band in range(count)]
-    bits = [(depth & 0x7F) + 1 for depth in depths]
-    signed = "signed " if any(depth & 0x80 for depth in depths) else ""
-    # Pillow (Jpeg2KDecode.c) shifts values of fewer than 8 bits up: white of 4 bits becomes 240. It rounds values of
-    # more bits before it cuts them to 8: the brightest become 0. Only grey keeps 16 bits
-    if len(set(bits)) > 1 or not 8 <= max(bits) <= _MAX_BITS or (count > 1 and max(bits) > 8) or signed:
-        raise UnusableValues(f"{UNSUPPORTED}JPEG 2000 with {count} channels of {_join(bits)} {signed}bits")
-    if count == 2 or count == 4 and image.mode != "CMYK":  # the box `cdef` names the channel of transparency
-        box = content.find(b"cdef")
-        if box < 0 or content.find(_CODESTREAM) < box:
-            raise UnusableValues(f"{UNSUPPORTED}JPEG 2000 with {count} bands")
-
-
-def _refuse_pnm(image: Image.Image, content: bytes) -> None:
-    kind = content[:2]
-    if kind[1:] not in b"123456f" or not content[2:3].isspace():  # Pillow has kinds of its own, such as PyRGBA
-        raise UnusableValues(f"{UNSUPPORTED}PNM of the kind {kind.decode('ascii', 'replace')}")
-    if kind == b"P3" and image.tile[0].args[1] > 255:  # type: ignore[attr-defined]  # Pillow cuts the values to 8 bits
-        raise UnusableValues(f"{UNSUPPORTED}plain PPM of more than 8 bits")
 
 
 def _describe_jpeg(content: bytes) -> str:

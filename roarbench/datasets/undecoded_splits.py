@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,10 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.files import convert_read_errors
 from roarbench.common.text import list_some
+from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders, parquet_files, planted_images
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
-from roarbench.datasets.file_locations_and_downloads import (
-    describe_hub_error,
-    download_dataset,
-    download_lazily,
-    find_images_folder,
-    find_local_table_file,
-    find_system_package_folder,
-)
 from roarbench.datasets.image_folders import IMAGES_PER_READ, FileGroup
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_columns import FileLabels, read_file_labels, read_image_names, unify_labels
@@ -86,32 +79,36 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     If `allow_fewer` is True, a split may have fewer images than the record says. Raises DataError if the images cannot
     be reached or read, or differ from the record.
     """
-    idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
+    idx_folder = None if record.own == FOLDERS else data or locations.find_system_package_folder(record)
+    splits, arrays = {}, dict[Split, tuple[NDArray[Any], ...]]()  # pixels, labels, and perhaps the true importance
     if record.tabular:
-        values, labels = read_features_and_labels(find_local_table_file(record, data), record)
+        values, labels = read_features_and_labels(locations.find_local_table_file(record, data), record)
         rows_of = {split: select_rows_of_split(record, split, labels) for split in Split}
         pixels = quantize_features(values, rows_of[Split.TRAIN])
-        splits = {split: _make_raw_split(record, pixels[rows], labels[rows]) for split, rows in rows_of.items()}
+        arrays = {split: (pixels[rows], labels[rows]) for split, rows in rows_of.items()}
     elif record.generated and record.config == planted_images.CORNERS_CONFIG:
         source = find_dataset("imagenette64")
         source = replace(source, train_images=record.train_images, test_images=record.test_images)
-        splits = {}
         for split, raw in select_splits(source, list_stored_images(source)).items():
             contents = read_stored_images(raw.groups, source.image_column, raw.rows)
             photographs = np.stack([decode_image(content, source).pixels for content in contents])
             stamped = planted_images.stamp_class_in_all_corners(photographs, raw.labels, record.classes)
-            splits[split] = _make_raw_split(record, stamped, raw.labels)
+            arrays[split] = (stamped, raw.labels)
     elif record.generated:
-        stripes = {split: planted_images.generate_stripe_split(record, split) for split in Split}
-        splits = {split: _make_raw_split(record, *generated) for split, generated in stripes.items()}
+        arrays = {split: planted_images.generate_stripe_split(record, split) for split in Split}
     elif idx_folder and image_folders.has_idx_files(idx_folder):
-        splits = {}
         for split in Split:
             pixels, labels = image_folders.read_idx(idx_folder, split)
             rows = select_rows_of_split(record, split, labels)
-            splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
+            arrays[split] = (pixels[rows], labels[rows])
     else:
         splits = select_splits(record, list_stored_images(record, data))
+    for split, (pixels, labels, *truth) in arrays.items():
+        expected = (len(labels), *record.shape)
+        if pixels.shape != expected:
+            seen = f"{record.name} has images of shape {pixels.shape}, expected {expected}"
+            raise DataError(f"{seen}; check that this is the data set")
+        splits[split] = RawSplit(labels, np.arange(len(labels)), (), pixels, *truth)
     for split, count in record.image_counts.items():
         _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
@@ -123,7 +120,9 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
     if record.own == TABLE:
-        return add_counts_of_table(record, *read_features_and_labels(find_local_table_file(record, None), record))
+        return add_counts_of_table(
+            record, *read_features_and_labels(locations.find_local_table_file(record, None), record)
+        )
     stored = list_stored_images(record)
     return _add_counts(record, {split: labels for split, (_, labels) in stored.splits.items()}, stored.classes)
 
@@ -178,16 +177,6 @@ def _check_labels(labels: Labels, count: int, record: DatasetRecord, split: Spli
         raise DataError(f"{split} split of {record.name} has label {seen}, expected 0 … {record.classes - 1}")
 
 
-def _make_raw_split(
-    record: DatasetRecord, pixels: NDArray[np.uint8], labels: Labels, truth: NDArray[np.float32] | None = None
-) -> RawSplit:
-    expected = (len(labels), *record.shape)
-    if pixels.shape != expected:
-        seen = f"{record.name} has images of shape {pixels.shape}, expected {expected}"
-        raise DataError(f"{seen}; check that this is the data set")
-    return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
-
-
 class StoredImages(NamedTuple):
     """The stored images of a data set, from which those of each split are selected."""
 
@@ -207,7 +196,7 @@ def select_splits(record: DatasetRecord, stored: StoredImages) -> dict[Split, Ra
 
 def list_stored_images(record: DatasetRecord, data: Path | None = None) -> StoredImages:
     """List the stored images with their labels; `data` replaces the record's location."""
-    folder = find_images_folder(record, data)
+    folder = locations.find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
         images = list_images_and_class_names(record, folder)
         listed: dict[Split, tuple[Groups, Labels]] = {}
@@ -219,9 +208,9 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_name: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
-        by_name = download_lazily(record)
+        by_name = locations.download_lazily(record)
     else:
-        folder = folder or download_dataset(record)
+        folder = folder or locations.download_dataset(record)
         inner = folder / record.config
         try:
             by_name = parquet_files.list_split_files(inner if inner.is_dir() else folder)
@@ -274,7 +263,7 @@ def describe_class_order(record: DatasetRecord) -> str:
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
     """Make the error for files of a data set that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {source} ({describe_hub_error(error)}); expected parquet files{layout}")
+    return DataError(f"cannot read {source} ({locations.describe_hub_error(error)}); expected parquet files{layout}")
 
 
 # row groups of larger parquet splits are not all read, because that takes minutes

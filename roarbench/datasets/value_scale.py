@@ -31,36 +31,31 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
     few = sum(loses_contrast(sample, record.depth) for sample in samples)
     scale = f"{record.depth} bits"
     if samples and (is_any_unbounded or few > len(samples) / 2):
-        window = _measure_window([sample for sample in samples if sample[0] < sample[-1]] or samples)
+        varied = [sample for sample in samples if sample[0] < sample[-1]] or samples
+        # the 1st and the 99th percentile of the values, rounded outwards
+        used = find_used_range(np.sort(np.concatenate(varied), axis=None))
+        window: tuple[float, ...] = (used.low, used.low + 1)
+        if used.low < used.high:
+            step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)
+            ends = math.floor(used.low / step) * step, math.ceil(used.high / step) * step
+            window = tuple(float(f"{end:.12g}") for end in ends)
         record, scale = replace(record, depth=0, window=window), f"the range of all, {format_window(window)}"
         few = sum(loses_contrast(sample, 8, window) for sample in samples)
     if few:
         seen = f"{few} of {len(samples)} inspected images use a small part of {scale}"
         warn(f"warning: {seen}, and keep fewer than 64 of their shades; if contrast matters, rescale each image first")
-    if wrapped := sum(map(_is_wrapped, samples)):
+    wrapped = 0  # samples of 16 bits that have many shades in the lowest and the highest quarter alone
+    for sample in samples:
+        low, high = np.searchsorted(sample, [2**14, 3 * 2**14])
+        is_apart = sample.dtype == np.uint16 and low == high
+        wrapped += is_apart and min(len({*part.tolist()}) for part in (sample[:low], sample[low:])) >= _MANY_SHADES
+    if wrapped:
         seen = f"the values of {wrapped} of {len(samples)} inspected images are near 0 and near 65,535 alone"
         remedy = "if these are negative numbers that were stored without a sign, not ink on paper, add 32,768"
         warn(f"warning: {seen}; {remedy}")
     return record
 
 
-def _is_wrapped(sample: Values) -> bool:
-    """Return whether a sorted sample of 16-bit values has many shades in the lowest and the highest quarter alone."""
-    ends = np.searchsorted(sample, [2**14, 3 * 2**14])
-    is_apart = sample.dtype == np.uint16 and ends[0] == ends[1]
-    return bool(is_apart and min(len({*part.tolist()}) for part in np.split(sample, ends[:1])) >= _MANY_SHADES)
-
-
 def format_window(window: tuple[float, ...]) -> str:
     """Return a window as it is written in a suite's file, with whole numbers without a point."""
     return f"[{', '.join(f'{number:.0f}' if number.is_integer() else f'{number!r}' for number in window)}]"
-
-
-def _measure_window(samples: list[Values]) -> tuple[float, ...]:
-    """Return the 1st and the 99th percentile of the values of images, rounded outwards."""
-    used = find_used_range(np.sort(np.concatenate(samples), axis=None))
-    if used.low == used.high:
-        return used.low, used.low + 1
-    step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)
-    ends = math.floor(used.low / step) * step, math.ceil(used.high / step) * step
-    return tuple(float(f"{end:.12g}") for end in ends)
