@@ -57,6 +57,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         disable_slow_avx512_sorts()
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
+        # of each worker, the GPU or, without GPUs, the number; failures are counted for it
+        self._places = [gpu or number for number, gpu in enumerate(self._shown)]
         self._idle: list[_Worker] = [self._start_worker(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
         self._waiting: list[Job] = []  # jobs that wait for a busy worker, because all idle workers have failed them
@@ -117,7 +119,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         """Give each waiting job to an idle worker, if possible to a worker on whose GPU or core it has not failed."""
         for job in list(self._waiting):
             failed_by, workers = self._failed_by[job.name], self._list_workers()
-            suited = [worker for worker in workers if self._find_gpu_or_worker(worker.number) not in failed_by]
+            suited = [worker for worker in workers if self._places[worker.number] not in failed_by]
             idle = [worker for worker in self._idle if worker in (suited or workers)]
             if not idle:
                 continue
@@ -166,7 +168,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             _join_and_close_worker(worker)
             failed, self._last = worker.failed_jobs, str(error)
             if not stopped:
-                self._failed_by[job.name].add(self._find_gpu_or_worker(worker.number))
+                self._failed_by[job.name].add(self._places[worker.number])
                 failed |= {job.name}
             if len(failed) < IN_A_ROW:
                 self._idle.append(self._start_worker(worker.number, failed))
@@ -174,10 +176,6 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             self._failed_by.pop(job.name, None)
             self._idle.append(worker._replace(failed_jobs=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
-
-    def _find_gpu_or_worker(self, number: int) -> str | int:
-        """Return the id of a worker's GPU or, without GPUs, the worker's number; failures are counted for it."""
-        return self._shown[number] or number
 
     def _start_worker(self, number: int, failed_jobs: frozenset[str] = frozenset()) -> _Worker:
         connection, worker_connection = self._context.Pipe()

@@ -176,7 +176,22 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             if any(node["NodeID"] == own and not node["Alive"] for node in ray.nodes()):  # no more outcomes arrive
                 raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
-            self._accept_or_restart_worker(reference)
+            worker = self._starting.pop(reference)
+            try:
+                wrong = ray.get(reference)
+            except RayError as error:
+                wrong = f"a worker did not start: {_extract_reason(error)}"
+            if not wrong:
+                self._idle.append(worker)
+                continue
+            ray.kill(worker.actor)
+            failed = worker.failed_jobs | {f"start {len(worker.failed_jobs)}"}
+            if len(failed) < IN_A_ROW:
+                self._start_worker(failed)
+            elif self._starting or self._busy or self._idle:
+                _log.warning("%s; continuing with the other workers", wrong)
+            else:
+                raise CallerError(wrong)
         return [
             self._collect_outcome_and_free_or_replace_worker(reference)
             for reference in happened
@@ -197,25 +212,6 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     def _start_worker(self, failed_jobs: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
         self._starting[actor.set_up_worker_or_explain.remote(self._setup)] = _RayWorker(actor, failed_jobs)
-
-    def _accept_or_restart_worker(self, reference: Any) -> None:
-        """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
-        worker = self._starting.pop(reference)
-        try:
-            wrong = ray.get(reference)
-        except RayError as error:
-            wrong = f"a worker did not start: {_extract_reason(error)}"
-        if not wrong:
-            self._idle.append(worker)
-            return
-        ray.kill(worker.actor)
-        failed = worker.failed_jobs | {f"start {len(worker.failed_jobs)}"}
-        if len(failed) < IN_A_ROW:
-            self._start_worker(failed)
-        elif self._starting or self._busy or self._idle:
-            _log.warning("%s; continuing with the other workers", wrong)
-        else:
-            raise CallerError(wrong)
 
     def _collect_outcome_and_free_or_replace_worker(self, reference: Any) -> JobOutcome:
         worker, job = self._busy.pop(reference)

@@ -200,15 +200,14 @@ def _choose_with_class_folders(
                 problem += f" of the names in '{plan.train}'"
         return _Choice(None, "", "", said=(f"warning: {problem}; test images are drawn from '{plan.train}'",))
     notes = []
-    for source in (search.splits, *search.plans):
-        if source and source.split_values:
-            common = [path for path in source.labels if path in class_of]
-            if source.usual or _are_same_classes(class_of, source.labels, common):
-                return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
-            seen = f"the splits of {list_quoted(source.files)} are not used, because its column"
-            remedy = "remove this column, or name the split folders 'train' and 'test'"
-            wrong = f"'{source.columns.label}' would give other classes than the folders"
-            notes.append(f"warning: {seen} {wrong}; {remedy}")
+    for source in search.split_sources:
+        common = [path for path in source.labels if path in class_of]
+        if source.usual or _are_same_classes(class_of, source.labels, common):
+            return _choose_split_column(source)
+        seen = f"the splits of {list_quoted(source.files)} are not used, because its column"
+        wrong = f"'{source.columns.label}' would give other classes than the folders"
+        remedy = "remove this column, or name the split folders 'train' and 'test'"
+        notes.append(f"warning: {seen} {wrong}; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
         (train, test), said = lists
         trained = search.lists[train] & class_of.keys()
@@ -226,10 +225,11 @@ def _choose_with_class_folders(
     return _Choice(None, "", "", said=tuple(notes))
 
 
-def _describe_split_column(plan: LabelPlan) -> str:
+def _choose_split_column(plan: LabelPlan, said: Iterable[str] = ()) -> _Choice:
     train, test = plan.split_values or ("", "")
     column = f"column '{plan.columns.split}' of {list_quoted(plan.files)}"
-    return f"splits: '{train}' to train and '{test}' to test in {column}"
+    line = f"splits: '{train}' to train and '{test}' to test in {column}"
+    return _Choice(plan, train, test, plan.columns.split, (*said, line))
 
 
 def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], paths: Iterable[str]) -> bool:
@@ -241,9 +241,9 @@ def _are_same_classes(folders: Mapping[str, object], labels: Mapping[str, str], 
 def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
     """Yield a line for files that give other splits or classes than the folders, or give them each other's names."""
     train, test = (make_prefix(plan.base, split) for split in (plan.train, plan.test))
-    for source in filter(None, (search.splits, *search.plans)) if plan.test else ():
+    for source in search.split_sources if plan.test else ():
         for_training, for_testing = source.split_values or ("", "")
-        splits = source.content.splits if source.split_values else {}
+        splits = source.content.splits
         moved = [
             path
             for path, value in splits.items()
@@ -298,8 +298,9 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
             seen = f"{list_quoted(other.files)} labels {count} by the same classes, which are left out"
             remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data]"
             said.append(f"warning: {seen}; to use them, {remedy}, also train and test if the files list splits")
-    sources = [source for source in (search.splits, *search.plans) if source and source.split_values]
-    covering = (s for s in sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels))
+    covering = (
+        s for s in search.split_sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels)
+    )
     if not best.split_values and (splits := next(covering, None)):  # another file gives them to nearly all images
         files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
         try:
@@ -308,8 +309,7 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
         except DataError as error:  # the file of splits has a column that could be that of labels, too
             said.append(f"warning: splits in another file than {list_quoted(best.files)} are not used, because {error}")
     if best.split_values:
-        said.append(_describe_split_column(best))
-        return _Choice(best, *best.split_values, best.columns.split, tuple(said))
+        return _choose_split_column(best, said)
     if lists := find_split_lists(search.lists, set(best.labels)):
         return _Choice(best, *lists[0], said=(*said, lists[1]))
     base = make_prefix(plan.base)

@@ -9,7 +9,6 @@ import errno
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -49,7 +48,7 @@ def decode_dataset(
         DataError: The images cannot be reached or read, or differ from the record.
         StoreError: The folder cannot be written, or the disk is full.
     """
-    target = _find_decoded_folder(folder, record, data, limit)
+    target, _ = _find_decoded_folder(folder, record, data, limit)
     was_decoded = (target / MANIFEST).exists()
     if not was_decoded:
         try:
@@ -76,31 +75,29 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
     Raises StoreError if the stored data are damaged. Raises DataError if a check that needs no decoding shows that
     `decode_dataset` would fail.
     """
-    target = _find_decoded_folder(folder, record, data, limit)
+    target, _ = _find_decoded_folder(folder, record, data, limit)
     if (target / MANIFEST).exists():
         return open_decoded(target).fingerprint
     open_undecoded_splits(record, data, limit is not None)
     return ""
 
 
-def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
-    """Return the folder of a decoded data set; its name ends in a hash of all settings that change the content."""
+def _find_decoded_folder(
+    folder: Path, record: DatasetRecord, data: Path | None, limit: int | None
+) -> tuple[Path, dict[str, object]]:
+    """Return the folder of a decoded data set, whose name ends in a hash of all settings of its content, and these."""
     check_image_limit(record, limit)
     source = make_source_identity(record, data)
-    limited = [] if limit is None else [f"limit{limit}"]
-    digits = identity.hash_value(_make_content_settings(record, source, limit))[:8]
-    return folder / "-".join([record.name, str(source["kind"]), *limited, digits])
-
-
-def _make_content_settings(record: DatasetRecord, source: dict[str, object], limit: int | None) -> dict[str, Any]:
     own_record = identity.make_json_record(record.without_location)
-    return {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
+    settings: dict[str, object] = {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
+    limited = [] if limit is None else [f"limit{limit}"]
+    return folder / "-".join([record.name, str(source["kind"]), *limited, identity.hash_value(settings)[:8]]), settings
 
 
 def _decode_and_write_manifest(
     target: Path, record: DatasetRecord, data: Path | None, limit: int | None, workers: int, report: ReportProgress
 ) -> None:
-    source, contents = make_source_identity(record, data), hash_users_files(record, data)
+    contents = hash_users_files(record, data)
     raw = open_undecoded_splits(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
@@ -118,7 +115,8 @@ def _decode_and_write_manifest(
                 copy.hardlink_to(original)
             except OSError:  # some file systems have no hard links
                 shutil.copyfile(original, copy)
-        if _find_decoded_folder(target.parent, record, data, limit) != target:
+        found, settings = _find_decoded_folder(target.parent, record, data, limit)
+        if found != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             inside = data is not None and target.resolve().is_relative_to(data.resolve())
             advice = "choose a --store outside --data" if inside else "run again when no program changes them"
@@ -138,7 +136,7 @@ def _decode_and_write_manifest(
     fingerprinted: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls read normalised images, so the normalisation changes results
         fingerprinted["normalised"] = [record.mean, record.std]
-    manifest = _make_content_settings(record, source, limit) | {
+    manifest = settings | {
         "splits": entries,
         "mean": mean,
         "std": std,

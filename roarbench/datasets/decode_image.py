@@ -138,7 +138,7 @@ def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetReco
         depth = record.depth or 16
         scaled = stored_format.reduce_to_eight_bits(values, depth, record.window)
         repairs += (DEEP,)
-        if _is_uniform(scaled) and not _is_uniform(values):
+        if (scaled == scaled[0, 0]).all() and not (values == values[0, 0]).all():
             repairs += (FLAT,)
         elif loses_contrast(stored_format.sample_without_spikes(values), depth, record.window):
             repairs += (FEW_SHADES,)
@@ -232,10 +232,6 @@ def describe_failure(error: Exception, content: bytes) -> str:
     if isinstance(error, UnidentifiedImageError) or content.startswith(stored_format.BIG_ENDIAN_BIGTIFF):
         return stored_format.describe_unreadable_format(content) or UNREADABLE
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
-
-
-def _is_uniform(values: Values) -> bool:
-    return bool((values == values[0, 0]).all())
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class LabelSearch:
 
     plans: tuple[LabelPlan, ...]  # with labels that could be classes
     lists: Mapping[str, frozenset[str]]  # from each file that names images to these images
-    splits: LabelPlan | None  # files that give a split to each image, without labels that are needed
+    split_sources: tuple[LabelPlan, ...]  # files that give a split to each image; those without labels come first
     unused: tuple[str, ...]  # files that name no image
     problems: tuple[str, ...]  # why label files could not be read
     doubts: tuple[str, ...]  # why splits that are drawn at random may be wrong
@@ -111,8 +111,9 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
-    joined, splits = _join_by_id(root, paths, tables, named, columns)
-    splits = splits or next(iter(split_plans), None)
+    joined, joined_splits = _join_by_id(root, paths, tables, named, columns)
+    without_labels = [joined_splits] if joined_splits else split_plans[:1]
+    split_sources = tuple(source for source in (*without_labels, *plans, *joined) if source.split_values)
     unused = {p: t for p, t in tables.items() if not columns[p] and paths}  # all images may be hidden
     problems += filter(None, (_describe_table_without_images(p, t, paths, folders) for p, t in unused.items()))
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
@@ -135,7 +136,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             lists[pattern] = frozenset(filter(None, found))
             for name in filter(may_name_groups, table.columns if table.named else ()):
                 group_of[name] |= zip(found, table.get_cells(name), strict=True)
-    return LabelSearch((*plans, *joined), lists, splits, tuple(unused), tuple(problems), tuple(doubts), group_of)
+    return LabelSearch((*plans, *joined), lists, split_sources, tuple(unused), tuple(problems), tuple(doubts), group_of)
 
 
 def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:

@@ -26,7 +26,6 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord,
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, refuse_many_damaged_images, round_up_depth
-from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.find_label_files import search_label_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_files import has_text_type
@@ -36,6 +35,7 @@ from roarbench.datasets.undecoded_splits import (
     UserImages,
     add_class_and_image_counts,
     add_counts_of_table,
+    convert_parquet_errors,
     list_user_images,
     open_undecoded_splits,
     read_stored_images,
@@ -240,12 +240,8 @@ def _inspect_images(images: UserImages, warn: Callable[[str], object]) -> Datase
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    try:
+    with convert_parquet_errors(folder, record, Exception):  # the library raises many types, some private
         files = parquet_files.list_split_files(folder)
-    except DataError:
-        raise
-    except Exception as error:  # the library raises many exception types, some private
-        raise DataError(f"cannot read {folder} ({describe_hub_error(error)}); expected parquet files") from error
     listed = {file.resolve() for part in files.values() for file in part}
     below = (file.relative_to(folder) for file in image_folders.list_all_files_below(folder))
     tables = [path for path in below if path.suffix.lower() == ".parquet" and not image_folders.is_hidden_path(path)]

@@ -43,7 +43,7 @@ from roarbench.datasets.decode_image import (
     round_up_depth,
 )
 from roarbench.datasets.image_folders import FileGroup
-from roarbench.datasets.undecoded_splits import Group, RawSplit, make_read_error, read_group_images
+from roarbench.datasets.undecoded_splits import Group, RawSplit, convert_parquet_errors, read_group_images
 from roarbench.datasets.value_scale import choose_value_scale, format_window
 
 PARTS_PER_WORKER = 32  # minimum number of parts per process, because a process takes seconds to start
@@ -247,8 +247,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
 
 
 def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
-    try:
+    source = part.group.folder if isinstance(part.group, FileGroup) else part.group.file
+    # a column or field may be missing, for example
+    with convert_parquet_errors(source, part.record, OSError, KeyError, IndexError, pa.ArrowException):
         yield from read_group_images(part.group, part.record.image_column, part.rows)
-    except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # missing column or field, for example
-        source = part.group.folder if isinstance(part.group, FileGroup) else part.group.file
-        raise make_read_error(error, str(source), part.record) from error

@@ -1,6 +1,7 @@
 """Open the two splits of a data set from any source without decoding the images, and count images and classes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -212,25 +213,19 @@ def list_stored_images(record: DatasetRecord, data: Path | None = None) -> Store
     else:
         folder = folder or locations.download_dataset(record)
         inner = folder / record.config
-        try:
+        with convert_parquet_errors(source, record, Exception):  # the library raises many types, some private
             by_name = parquet_files.list_split_files(inner if inner.is_dir() else folder)
-        except DataError:
-            raise
-        except Exception as error:  # the library raises many exception types, some private
-            raise make_read_error(error, source, record) from error
     for name in record.split_names.values():
         if name not in by_name:
             raise DataError(f"{source} has the splits {', '.join(by_name)}; expected '{name}' for {record.name}")
         if record.own:
             parquet_files.refuse_missing_shards(list(by_name[name]))
-    try:
+    with convert_parquet_errors(source, record, OSError, pa.ArrowException):
         by_split = {s: [*_read_labels(record, by_name[name], source)] for s, name in record.split_names.items()}
         groups = {s: parquet_files.list_row_groups([part.file for part in parts]) for s, parts in by_split.items()}
         outputs = record.classes if record.numbered else 0
         labels, names = unify_labels(by_split, source, record.label_column, outputs)
         return StoredImages({split: (groups[split], labels[split]) for split in Split}, names)
-    except (OSError, pa.ArrowException) as error:
-        raise make_read_error(error, source, record) from error
 
 
 def _read_labels(record: DatasetRecord, files: Iterable[Path], source: str) -> Iterator[FileLabels]:
@@ -260,10 +255,17 @@ def describe_class_order(record: DatasetRecord) -> str:
     return f"the sorted {'class' if record.label_files else 'folder'} names ({list_some(names)})"
 
 
-def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
-    """Make the error for files of a data set that cannot be read."""
-    layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {source} ({locations.describe_hub_error(error)}); expected parquet files{layout}")
+@contextmanager
+def convert_parquet_errors(source: object, record: DatasetRecord, *kinds: type[Exception]) -> Iterator[None]:
+    """Convert errors of these kinds, of reading parquet files in this block, to a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except kinds as error:
+        layout = f" in the layout of {record.hub}" if record.hub else ""
+        seen = f"cannot read {source} ({locations.describe_hub_error(error)})"
+        raise DataError(f"{seen}; expected parquet files{layout}") from error
 
 
 # row groups of larger parquet splits are not all read, because that takes minutes
