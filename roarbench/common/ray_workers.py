@@ -192,11 +192,8 @@ class RayEngine(AbstractContextManager["RayEngine"]):
                 _log.warning("%s; continuing with the other workers", wrong)
             else:
                 raise CallerError(wrong)
-        return [
-            self._collect_outcome_and_free_or_replace_worker(reference)
-            for reference in happened
-            if reference in self._busy
-        ]
+        ended = [reference for reference in happened if reference in self._busy]
+        return [self._collect_outcome_and_free_or_replace_worker(reference) for reference in ended]
 
     def _explain_if_no_worker_starts(self) -> None:
         """Log, once, that Ray has started no worker for `_SILENCE` seconds, with Ray's reason."""

@@ -298,9 +298,8 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
             seen = f"{list_quoted(other.files)} labels {count} by the same classes, which are left out"
             remedy = f"write labels = {json.dumps([*best.files, *other.files])} under [data]"
             said.append(f"warning: {seen}; to use them, {remedy}, also train and test if the files list splits")
-    covering = (
-        s for s in search.split_sources if len(best.labels.keys() & s.content.splits) >= _MOST * len(best.labels)
-    )
+    least = _MOST * len(best.labels)
+    covering = (source for source in search.split_sources if len(best.labels.keys() & source.content.splits) >= least)
     if not best.split_values and (splits := next(covering, None)):  # another file gives them to nearly all images
         files, columns = (*best.files, *splits.files), best.columns._replace(split=splits.columns.split)
         try:

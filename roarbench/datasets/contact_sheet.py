@@ -35,16 +35,6 @@ class _Layout(NamedTuple):
     per_split: int  # images of each split in a block
     side: int  # pixels of a drawn image
 
-    @property
-    def strip(self) -> int:
-        """Return the width of a block's training images, in pixels."""
-        return self.per_split * (self.side + _GAP) - _GAP
-
-    @property
-    def block(self) -> tuple[int, int]:
-        """Return the width and height of a block with its caption, in pixels."""
-        return 2 * self.strip + _SPLIT_GAP, self.side + _FONT_SIZE + 12
-
 
 def choose_shown(classes: int) -> list[int]:
     """Return the numbers of the classes that are drawn: all, or the first, the last and some between."""
@@ -76,7 +66,8 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
     layout = choose_layout(len(shown))
     drawn = {split: _draw_samples(images, split, shown, layout) for split in images.record.decoded_splits}
     counts = count_by_class(images)
-    width, height = layout.block
+    strip = layout.per_split * (layout.side + _GAP) - _GAP  # width of a block's training images
+    width, height = 2 * strip + _SPLIT_GAP, layout.side + _FONT_SIZE + 12  # of a block with its caption
     record, total = images.record, len(images.classes)
     some = f", of which {len(shown)} are shown" if len(shown) < total else ""
     sides = "test images" if record.test_only else "training images on the left, test images on the right"
@@ -105,7 +96,7 @@ def draw_contact_sheet(images: UserImages) -> Image.Image:
         font = _choose_font(text, _FONT_SIZE)
         draw.text((left, y), _fit_pixels(text, font, space - 12), _INK, font)
         for split, by_class in drawn.items():
-            start = left + (layout.strip + _SPLIT_GAP if split is Split.TEST and len(drawn) > 1 else 0)
+            start = left + (strip + _SPLIT_GAP if split is Split.TEST and len(drawn) > 1 else 0)
             for turn, image in enumerate(by_class[number]):
                 corner = (start + turn * (layout.side + _GAP), y + _FONT_SIZE + 8)
                 sheet.paste(image, corner)

@@ -10,6 +10,7 @@ from pathlib import Path
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_quoted
 from roarbench.datasets import image_folders, label_files, label_tables
+from roarbench.datasets.image_folders import has_image_suffix, is_hidden_path, is_test_name, is_train_name
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, LabelTable, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
@@ -144,9 +145,7 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
 
     A table may also give labels to folders, such as those of patients.
     """
-    names_files = len(folders) < 2 and any(
-        image_folders.has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row
-    )
+    names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
     is_long = pattern.lower().endswith(label_tables.CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
@@ -201,11 +200,7 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in image_folders.list_all_files_below(root):
         path = file.relative_to(root)
-        if (
-            file.suffix.lower() not in LABEL_FILE_SUFFIXES
-            or image_folders.is_hidden_path(path)
-            or len(path.parts) > _MAX_LEVEL
-        ):
+        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
             continue
         if re.search("submission|predict", file.name, re.I) or file.stat().st_size > _MAX_BYTES:  # made by a network
             continue
@@ -288,9 +283,7 @@ def _read_with_folder_if_needed(
     except DataError as error:
         column = wanted.path or "1"
         folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
-        for folder in (
-            name for name in folders if not image_folders.is_train_name(name) and not image_folders.is_test_name(name)
-        ):
+        for folder in (name for name in folders if not is_train_name(name) and not is_test_name(name)):
             with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
             try:
                 content = label_files.read_image_labels(root, patterns, with_folder, paths)

@@ -144,12 +144,8 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         trains, tests = filter(is_train_name, names), [*filter(is_test_name, names)]
         pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
         others = [name for name in names if name not in tests]
-        pairs += [
-            (a, b)
-            for a in others
-            for b in tests
-            if image_folders.remove_split_words(a) == image_folders.remove_split_words(b)
-        ]
+        words_of = {name: image_folders.remove_split_words(name) for name in names}
+        pairs += [(a, b) for a in others for b in tests if words_of[a] == words_of[b]]
         pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, base, a, b)]
     start = len(make_prefix(base))
     inner = {name: tree.find_innermost(base, name)[start:] for pair in pairs for name in pair}

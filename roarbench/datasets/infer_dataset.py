@@ -34,7 +34,7 @@ from roarbench.datasets.stored_format import is_high_depth_grey, refuse_unsuppor
 from roarbench.datasets.undecoded_splits import (
     UserImages,
     add_class_and_image_counts,
-    add_counts_of_table,
+    add_counts,
     convert_parquet_errors,
     list_user_images,
     open_undecoded_splits,
@@ -150,7 +150,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     train_rows = select_rows_of_split(record, Split.TRAIN, labels)
     for line in doubtful_features.describe_doubtful_features(values, labels, columns.features, train_rows):
         warn(f"warning: {path.name}: {line}")
-    return add_counts_of_table(record, values, labels)
+    return add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
 
 
 def _are_names_values(table: pa.Table) -> bool:

@@ -224,9 +224,8 @@ def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) ->
 
 def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
     """Return the column or the pattern of columns whose values name images; an empty string if there is none."""
-    if "{" in wanted and set(_FIELD.findall(wanted)) <= set(table.columns):
-        return wanted
-    if wanted and wanted in table.columns:  # pandas' to_csv gives its row numbers an empty name
+    is_pattern = "{" in wanted and {*_FIELD.findall(wanted)} <= {*table.columns}
+    if is_pattern or wanted and wanted in table.columns:  # pandas' to_csv gives its row numbers an empty name
         return wanted
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
     if not any(index.has(cell) for row in inspected for cell in row):  # only some of the images may be on the disk
@@ -234,17 +233,11 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
         places = [place for place, count in enumerate(different) if 2 * count > len(inspected)]
         inspected = [row for row in table.rows if any(index.has_by_no_chance(row[place]) for place in places)]
         inspected = inspected[:: -(-len(inspected) // _INSPECTED) or 1]
-    hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
-    usual = [
-        name
-        for name in table.columns
-        if table.named and simplify_column_name(name) in label_tables.PATH_NAMES and hits[name]
-    ]
-    paths = {
-        name: sum("/" in row[place] or has_image_suffix(Path(row[place])) for row in inspected)
-        for place, name in enumerate(table.columns)
-    }
-    if usual:  # an `id` may be the name of another image than that of the column `filename`
+    cells = {name: [row[place] for row in inspected] for place, name in enumerate(table.columns)}
+    hits = {name: sum(map(index.has, values)) for name, values in cells.items()}
+    paths = {name: sum("/" in v or has_image_suffix(Path(v)) for v in values) for name, values in cells.items()}
+    usual = [name for name in table.columns if simplify_column_name(name) in label_tables.PATH_NAMES and hits[name]]
+    if table.named and usual:  # an `id` may be the name of another image than that of the column `filename`
         return min(usual, key=lambda name: (not paths[name], label_tables.PATH_NAMES.index(simplify_column_name(name))))
     best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
     return best if best and hits[best] else ""

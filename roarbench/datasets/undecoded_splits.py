@@ -121,19 +121,14 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
     if record.own == TABLE:
-        return add_counts_of_table(
-            record, *read_features_and_labels(locations.find_local_table_file(record, None), record)
-        )
+        values, labels = read_features_and_labels(locations.find_local_table_file(record, None), record)
+        return add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
     stored = list_stored_images(record)
-    return _add_counts(record, {split: labels for split, (_, labels) in stored.splits.items()}, stored.classes)
+    return add_counts(record, {split: labels for split, (_, labels) in stored.splits.items()}, stored.classes)
 
 
-def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labels: Labels) -> DatasetRecord:
-    """Add the number of features, classes and rows of each split to the record of a table with these rows."""
-    return _add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
-
-
-def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names: Sequence[str] = ()) -> DatasetRecord:
+def add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names: Sequence[str] = ()) -> DatasetRecord:
+    """Add the number of classes and of images of each split to a record whose stored images have these labels."""
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             missing = int((labels < 0).sum())
@@ -238,13 +233,10 @@ def _read_labels(record: DatasetRecord, files: Iterable[Path], source: str) -> I
             where = f"{source}: {file.name}" if number else source
             raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
         yield (part := read_file_labels(file, record.label_column))
-        labels = np.concatenate([labels, part.numbers[part.numbers >= 0]])
-        if (
-            record.of_each
-            and not part.is_text
-            and np.bincount(labels, minlength=record.classes).min() >= record.of_each
-        ):
-            return
+        if record.of_each and not part.is_text:
+            labels = np.concatenate([labels, part.numbers[part.numbers >= 0]])
+            if np.bincount(labels, minlength=record.classes).min() >= record.of_each:
+                return
 
 
 def describe_class_order(record: DatasetRecord) -> str:
