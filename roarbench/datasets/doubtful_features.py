@@ -60,21 +60,19 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
         yield f"features are named like pixels, but a table has no neighbours: column {list_quoted(pixels)}; {remedy}"
 
 
-def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
-    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
-    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
-    train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
-    several = len(find_items_of_several_classes(numbers, labels))
-    seen = describe_items_in_both_splits(train, test, "row", "features")
-    contrary = f"{several} of {len(labels)} rows have the same features as a row of another class"
-    return "; ".join(filter(None, (seen, contrary if several else "")))
-
-
-def describe_doubtful_features(
-    values: NDArray[np.float64], labels: Labels, names: Sequence[str], train_rows: NDArray[np.int64]
+def describe_doubtful_values(
+    values: NDArray[np.float64], labels: Labels, names: Sequence[str], record: DatasetRecord
 ) -> Iterator[str]:
-    """Yield warnings about features, (n, d), of these names; `labels` are class numbers, (n,)."""
-    steps = tabular.quantize_features(values, train_rows)[:, :, 0, 0].astype(int)
+    """Yield warnings about repeated rows of features, (n, d), and about features; `labels` are class numbers, (n,)."""
+    rows_of = {split: select_rows_of_split(record, split, labels) for split in Split}
+    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
+    train, test = (numbers[rows] for rows in rows_of.values())
+    shared = describe_items_in_both_splits(train, test, "row", "features")
+    several = len(find_items_of_several_classes(numbers, labels))
+    contrary = f"{several} of {len(labels)} rows have the same features as a row of another class" if several else ""
+    if shared or contrary:
+        yield "; ".join(filter(None, (shared, contrary)))
+    steps = tabular.quantize_features(values, rows_of[Split.TRAIN])[:, :, 0, 0].astype(int)
     merged, copies, missing = [], [], []
     for place, name in enumerate(names):
         column = values[:, place]

@@ -29,7 +29,6 @@ from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, re
 from roarbench.datasets.find_label_files import search_label_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_files import has_text_type
-from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import is_high_depth_grey, refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
     UserImages,
@@ -145,10 +144,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     named = tuple(columns.features) if are_some_left_out else ()
     record = replace(record, own=TABLE, folder=folder, label_column=label, columns=named, share=TEST_SHARE)
     values, labels = tabular.extract_features_and_labels(table, record, path)
-    if repeated := doubtful_features.describe_repeated_rows(values, labels, record):
-        warn(f"warning: {path.name}: {repeated}")
-    train_rows = select_rows_of_split(record, Split.TRAIN, labels)
-    for line in doubtful_features.describe_doubtful_features(values, labels, columns.features, train_rows):
+    for line in doubtful_features.describe_doubtful_values(values, labels, columns.features, record):
         warn(f"warning: {path.name}: {line}")
     return add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
 
