@@ -51,34 +51,29 @@ def deeplift(map_input: MapInput) -> Tensor:
 def _compute_contributions(
     map_input: MapInput, model: nn.Module, images: Tensor, start: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the contributions, and the target logits of the images and of their baselines, (2 n,)."""
+    """Return the contributions, and the target logits of the images and of their baselines, (2 n,).
+
+    Raises RunError if the logits of the first image and its baseline are others than without the rescale rule, which is
+    tried once per network.
+    """
     with torch.enable_grad():
         inputs = torch.cat([images, start]).detach().requires_grad_()
         with backward_rules.Rescaled(len(inputs)):
             outputs = model(inputs)
-        _refuse_logits_changed_by_rules(map_input, outputs.detach())
+        if map_input.model not in _unchanged_by_rules:
+            with torch.no_grad():
+                logits = map_input.model(torch.cat([map_input.images[:1], map_input.baseline[:1]]))
+            change, found = logits[0] - logits[1], outputs[0].detach() - outputs[len(outputs) // 2].detach()
+            allowed = _SUM_TOLERANCE * change.abs().max() + _LOGIT_TOLERANCE * logits.abs().max()
+            if (found - change).abs().max() > allowed:
+                raise RunError(
+                    "deeplift's rules change the network's logits, for example because its forward pass computes a "
+                    "gradient; leave deeplift out"
+                )
+            _unchanged_by_rules.add(map_input.model)
         logits = outputs.gather(1, map_input.batch.targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     return multipliers[: len(images)] * (images - start), logits.detach()[:, 0]
-
-
-def _refuse_logits_changed_by_rules(map_input: MapInput, outputs: Tensor) -> None:
-    """Raise RunError if the logits of images and baselines, (2 n, classes), are others than without the rescale rule.
-
-    The first image and its baseline are compared, once per network.
-    """
-    if map_input.model in _unchanged_by_rules:
-        return
-    with torch.no_grad():
-        logits = map_input.model(torch.cat([map_input.images[:1], map_input.baseline[:1]]))
-    change, found = logits[0] - logits[1], outputs[0] - outputs[len(outputs) // 2]
-    allowed = _SUM_TOLERANCE * change.abs().max() + _LOGIT_TOLERANCE * logits.abs().max()
-    if (found - change).abs().max() > allowed:
-        raise RunError(
-            "deeplift's rules change the network's logits, for example because its forward pass computes a gradient; "
-            "leave deeplift out"
-        )
-    _unchanged_by_rules.add(map_input.model)
 
 
 def _compute_error_of_sums(contributions: Tensor, logits: Tensor) -> Tensor:
