@@ -150,28 +150,25 @@ def export_annotations(database: Database, exported: Collection[RunResult], meas
 
 def parse_and_check_annotations(text: bytes) -> dict[str, Any]:
     """Read and check the annotations of an export; raise ValueError if one is invalid."""
-    checked = {}
-    for key, value in dict(json.loads(text)).items():
+    annotations = dict(json.loads(text))
+    for key, value in annotations.items():
         kind, _, subject = key.partition(" ")
-        if len(subject) > 400 or not _is_valid_annotation(kind, subject, value):
+        match kind:
+            case AnnotationKind.PLAN | AnnotationKind.MASKS:
+                form = "[0-9a-f]{32}" if kind == AnnotationKind.PLAN else "[A-Za-z0-9+/]*=*"
+                valid = isinstance(value, str) and re.fullmatch(form, value) is not None
+            case AnnotationKind.ENTRY:
+                valid = read_plan_entry(value).key == subject
+            case AnnotationKind.STABILITY | AnnotationKind.TIES | AnnotationKind.LARGEST_CLASS:
+                valid = isinstance(value, float | int) and 0 <= value <= 1
+            case AnnotationKind.PASSES:
+                valid = isinstance(value, list) and len(value) == 2
+                valid = valid and all(type(count) in (int, float) and 0 <= count < 1e15 for count in value)
+            case _:
+                valid = kind == AnnotationKind.VALIDATE and isinstance(value, list) and {*value} <= {*ValidationFinding}
+        if len(subject) > 400 or not valid:
             raise ValueError(f"'{key[:60]}' is not a valid annotation")
-        checked[key] = value
-    return checked
-
-
-def _is_valid_annotation(kind: str, subject: str, value: Any) -> bool:
-    if kind == AnnotationKind.PLAN:
-        return isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None
-    if kind == AnnotationKind.ENTRY:
-        return read_plan_entry(value).key == subject
-    if kind in (AnnotationKind.STABILITY, AnnotationKind.TIES, AnnotationKind.LARGEST_CLASS):
-        return isinstance(value, float | int) and 0 <= value <= 1
-    if kind == AnnotationKind.PASSES:
-        counts = isinstance(value, list) and len(value) == 2 and all(type(count) in (int, float) for count in value)
-        return counts and all(0 <= count < 1e15 for count in value)
-    if kind == AnnotationKind.MASKS:
-        return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
-    return kind == AnnotationKind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}
+    return annotations
 
 
 @dataclass(frozen=True)
@@ -204,9 +201,9 @@ def store_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; existing scores stay unchanged."""
     rows = []
     for score in new:
-        values = {name: value for name, value in vars(score).items() if name != "spec"}
-        identity = {"key": score.spec.key, "record": encode_canonically(make_json_record(score.spec))}
-        rows.append(identity | {"metric": score.spec.metric} | values)
+        row = {**vars(score), "metric": score.spec.metric, "key": score.spec.key}
+        row["record"] = encode_canonically(make_json_record(row.pop("spec")))
+        rows.append(row)
     with database.begin_exclusive_write() as connection:
         insert_new(connection, scores, rows)
 

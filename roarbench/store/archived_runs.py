@@ -124,11 +124,8 @@ def read_archived_rows(database: Database, keys: Collection[str]) -> list[Archiv
 
 
 def _read_rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
-    rows = select_matching(connection, select(table), table.c.key, keys)
-    return [{name: _convert_to_json(value) for name, value in row._mapping.items()} for row in rows]
-
-
-def _convert_to_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    return value.isoformat() if isinstance(value, datetime) else value
+    rows = [dict(row._mapping) for row in select_matching(connection, select(table), table.c.key, keys)]
+    for row in rows:
+        row |= {name: value.hex() for name, value in row.items() if isinstance(value, bytes)}
+        row |= {name: value.isoformat() for name, value in row.items() if isinstance(value, datetime)}
+    return rows

@@ -72,11 +72,17 @@ class Checksums:
             there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, by_key)}
             for row, artifact in ((there[key], artifact) for key, artifact in by_key.items() if key in there):
                 own = row.folder == identity
+                elsewhere = not (own or self.database.is_sqlite)
                 if _may_replace_checksum(connection, row, artifact, own, made_here):
                     values = here | {"checksum": artifact.checksum}
                     connection.execute(update(checksums).where(checksums.c.key == row.key).values(values))
-                else:
-                    self._refuse_different_checksum(row, artifact, own)
+                elif not row.checksum:
+                    seen = f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made"
+                    remedy = f"use that folder as --store instead of {self.workspace.root}, or use another --db"
+                    raise StoreError(f"{seen}; {remedy}")
+                elif artifact.checksum != row.checksum and (artifact.checksum or elsewhere):
+                    problem = "has a different {} than the one" if artifact.checksum else "lacks the {}"
+                    self._raise_wrong_folder(f"{problem.format(artifact.name)} made in {row.place}")
             # own results must record the checksum of an input that is in the folder now
             imported = find_stored_keys(connection, imports, {each.run_key for each in recorded})
             of_own_runs = [each for each in recorded if each.run_key not in imported]
@@ -87,17 +93,6 @@ class Checksums:
 
         if by_key:
             self.database.run_write(work)
-
-    def _refuse_different_checksum(self, row: Any, artifact: Artifact, own_folder: bool) -> None:
-        if not row.checksum:
-            seen = f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made"
-            remedy = f"use that folder as --store instead of {self.workspace.root}, or use another --db"
-            raise StoreError(f"{seen}; {remedy}")
-        elsewhere = not (own_folder or self.database.is_sqlite)
-        if artifact.checksum == row.checksum or not (artifact.checksum or elsewhere):
-            return
-        seen = f"has a different {artifact.name} than the one made in {row.place}"
-        self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.name} made in {row.place}")
 
     def _raise_wrong_folder(self, problem: str) -> NoReturn:
         copying = "copy its references, rankings and networks to this folder"

@@ -176,7 +176,7 @@ def open_database(url: str, read_only: bool) -> Database:
     is_sqlite = address.get_backend_name() == "sqlite"
     shown = address.set(drivername="postgresql", query={})
     where = str(address.database) if is_sqlite else shown.render_as_string(hide_password=True)
-    engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address, read_only)
+    engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address)
     event.listen(engine, "begin", partial(_begin_transaction, read_only))
     database = Database(engine, where)
     try:
@@ -271,7 +271,7 @@ def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
+def _make_postgres_engine(address: URL) -> Engine:
     # stored text is UTF-8 whatever the database's encoding; of SQL_ASCII, psycopg would return bytes
     # a proxy such as PgBouncer may give each transaction another connection, which lacks prepared statements
     arguments: dict[str, Any] = {"client_encoding": "utf8", "prepare_threshold": None}

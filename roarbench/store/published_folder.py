@@ -242,8 +242,20 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{seen} as `first_replication` in {INDEX} says (0 if missing)")
     replications = {number: replace(suite, replication=number) for number in numbers}
     for result in results:
-        if reason := _explain_foreign_row(result, replications[result.run.seed // SEEDS_PER_REPLICATION]):
-            raise StoreError(f"{file.path}, run {result.run.key}: {reason}")
+        run, origin = result.run, result.provenance
+        replication, point = replications[run.seed // SEEDS_PER_REPLICATION], PlannedRun(run.cell, run.seed)
+        texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
+        if formula := next((text for text in texts if text.startswith(FORMULA)), ""):
+            reason = f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
+        elif run.limit:
+            reason = f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
+        elif _make_setting_key(point) not in _list_setting_keys(replication):
+            reason = f"no run of {replication.title} has these settings"
+        elif build_run(replication, point, run.data, None).key != run.key:
+            reason = f"its reference, recipe or network differs from that of {replication.title}"
+        else:
+            continue
+        raise StoreError(f"{file.path}, run {run.key}: {reason}")
     return results
 
 
@@ -254,20 +266,6 @@ def _list_replications(results: Iterable[RunResult]) -> set[int]:
 def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     """Return the suite `NAME` or `NAME@VERSION`, from the package or, if it is a user's suite, from exported files."""
     return find_builtin_or_own_suite(name, (suite for file in files for suite in _open_exported_file(file).suites))
-
-
-def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
-    run, origin = result.run, result.provenance
-    texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
-    if formula := next((text for text in texts if text.startswith(FORMULA)), ""):
-        return f"a spreadsheet would take '{fit_on_one_line(formula, 40)}' for a formula"
-    if run.limit:
-        return f"its data set was reduced (--max-images {run.limit}); publish results on whole data sets"
-    if _make_setting_key(PlannedRun(run.cell, run.seed)) not in _list_setting_keys(suite):
-        return f"no run of {suite.title} has these settings"
-    if build_run(suite, PlannedRun(run.cell, run.seed), run.data, None).key != run.key:
-        return f"its reference, recipe or network differs from that of {suite.title}"
-    return ""
 
 
 @cache
