@@ -23,6 +23,12 @@ def assign_pixels_to_grid_squares(images: Tensor, patches: int) -> Tensor:
     return down[:, None] * min(patches, w) + across
 
 
+def count_grid_squares(images: Tensor, patches: int) -> int:
+    """Return the number of squares into which `assign_pixels_to_grid_squares` divides an image."""
+    h, w = images.shape[-2:]
+    return min(patches, h) * min(patches, w)
+
+
 def occlusion(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the mean drop of the logit over all sliding squares that cover the pixel.
 
@@ -69,9 +75,10 @@ def _find_span(marked: Tensor) -> slice:
 
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the drop of the logit after the pixel's grid square is replaced by the baseline."""
-    numbers = assign_pixels_to_grid_squares(inputs.images, inputs.estimator.get_integer("patches"))
-    pixel_sets = (numbers == square for square in range(int(numbers[-1, -1]) + 1))
-    return sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(()))
+    images, patches = inputs.images, inputs.estimator.get_integer("patches")
+    numbers = assign_pixels_to_grid_squares(images, patches)
+    pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
+    return sum(_compute_logit_drop_maps(inputs, pixel_sets), images.new_zeros(()))
 
 
 def rise(inputs: MapInput) -> Tensor:
@@ -123,10 +130,10 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     Shapley kernel, so all coalitions have the same weight in the regression. All images share the coalitions, so one
     matrix gives the solution for all images (captum explains one image at a time).
     """
-    images, baseline = inputs.images, inputs.baseline
-    numbers = assign_pixels_to_grid_squares(images, inputs.estimator.get_integer("patches"))
-    samples = inputs.estimator.get_integer("samples")
-    coalitions = random_draws.draw_coalitions(int(numbers[-1, -1]) + 1, samples, SEED)
+    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
+    numbers = assign_pixels_to_grid_squares(images, patches)
+    squares, samples = count_grid_squares(images, patches), inputs.estimator.get_integer("samples")
+    coalitions = random_draws.draw_coalitions(squares, samples, SEED)
     members = torch.from_numpy(coalitions).to(images.device)
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
     logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
