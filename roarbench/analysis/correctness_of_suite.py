@@ -122,8 +122,7 @@ def load_kept_predictions(
     if shared is None or not shared.any():
         return kept, frozenset()
     for name in scores.estimators:
-        per_network = find_estimator(name).depends_on_network
-        grids = [_arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) for t in scores.levels]
+        grids = [_arrange_by_map_and_network(results, stored, (name, t)) for t in scores.levels]
         complete = [grid for grid in grids if grid]
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
             results_in_order = [result for grid in complete for row in grid for result in row]
@@ -135,11 +134,8 @@ def load_kept_predictions(
 
 def list_points_with_every_map_and_network(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
     """Return the points, of rows and of the untouched images, with a result of every network under every map."""
-    return [
-        at
-        for at, by_seed in results.find_results(protocol, unit).items()
-        if _arrange_by_map_and_network(results, by_seed, at == UNTOUCHED or find_estimator(at[0]).depends_on_network)
-    ]
+    stored = results.find_results(protocol, unit)
+    return [point for point in stored if _arrange_by_map_and_network(results, stored, point)]
 
 
 def describe_total_disagreement_of_networks(results: SuiteResults, protocol: Protocol, unit: Unit) -> str:
@@ -158,10 +154,9 @@ def load_kept_under_own_and_next_map(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str
 ) -> tuple[Sequence[Bits], Sequence[Bits]]:
     """Return predictions kept under the own and the next network's map: bool (images,) per network and level."""
-    stored, per_network = results.find_results(protocol, unit), find_estimator(name).depends_on_network
-    own, other = list[Bits](), list[Bits]()
+    stored, own, other = results.find_results(protocol, unit), list[Bits](), list[Bits]()
     for t in results.list_included_levels(protocol, unit):
-        grid = _arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) or ()
+        grid = _arrange_by_map_and_network(results, stored, (name, t)) or ()
         for i in range(len(grid)):
             own.append(grid[i][i].correctness)
             other.append(grid[(i + 1) % len(grid)][i].correctness)
@@ -170,22 +165,20 @@ def load_kept_under_own_and_next_map(
 
 def _mark_images_predicted_alike(results: SuiteResults, protocol: Protocol, unit: Unit) -> NDArray[np.bool_] | None:
     """Mark the images to which all networks assign the same class, bool (images,); None without enough results."""
-    untouched = _arrange_by_map_and_network(
-        results, results.find_results(protocol, unit).get(UNTOUCHED, {}), per_network=True
-    )
+    untouched = _arrange_by_map_and_network(results, results.find_results(protocol, unit), UNTOUCHED)
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
     return np.asarray(unpack_correctness([result for row in untouched for result in row]).all(0))
 
 
-def _arrange_by_map_and_network(
-    results: SuiteResults, by_seed: Mapping[int, RunResult], per_network: bool
-) -> Grid | None:
-    """Arrange an estimator's results at one level as a grid of maps by networks; None if a result is missing.
+def _arrange_by_map_and_network(results: SuiteResults, stored: ByPoint, point: Point) -> Grid | None:
+    """Arrange the results at a point as a grid of maps by networks; None if a result is missing.
 
     If the map is the same for all networks, one score per network is stored and used for every map.
     """
-    numbers, first = range(results.suite.references), SEEDS_PER_REPLICATION * results.suite.replication
+    by_seed, numbers = stored.get(point, {}), range(results.suite.references)
+    per_network = point == UNTOUCHED or find_estimator(point[0]).depends_on_network
+    first = SEEDS_PER_REPLICATION * results.suite.replication
     try:
         return [
             [by_seed[first + MAX_COMPARED_NETWORKS * (i if per_network else j) + j] for j in numbers] for i in numbers

@@ -117,21 +117,20 @@ def drop_unstarted_submissions(
     A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
     for its parent. Rows of the requested suite are never removed.
     """
-    suite, own, blocks = suite_results.suite, {*requested.estimators}, list[Block]()
+    suite, own = suite_results.suite, {*requested.estimators}
     untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
     if own.issuperset(untwinned.values()):
         return suite_results
     cells = [*(point.cell for point in suite_results.results), *list_tried_cells()]
     kinds = {(cell.estimator, cell.order, cell.retrain) for cell in cells if cell.estimator != CLEAN}
     started = {(find_estimator(name).untwinned_id, *kind) for name, *kind in kinds}
-    for block in suite.blocks:
-        kept = []
-        for name in block.estimators:
-            row = untwinned[name]
-            if row in own or (row, block.protocol.order, block.protocol.retrain) in started:
-                kept.append(name)
-        blocks.append(replace(block, estimators=tuple(kept)))
-    return replace(suite_results, suite=replace(suite, blocks=tuple(blocks)))
+
+    def keep_started(block: Block) -> Block:
+        kind = (block.protocol.order, block.protocol.retrain)
+        rows = ((name, untwinned[name]) for name in block.estimators)
+        return replace(block, estimators=tuple(name for name, row in rows if row in own or (row, *kind) in started))
+
+    return replace(suite_results, suite=replace(suite, blocks=tuple(map(keep_started, suite.blocks))))
 
 
 def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
@@ -35,7 +36,7 @@ class CombinedTable:
         """Return the suite's name and version, with options that change its results."""
         return self.roar.suite_results.title
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Return the ids of estimators and then of searches by own-network gain, then other controls by ROAR gain."""
         roar, own = self._rows_by_name
@@ -99,7 +100,7 @@ class CombinedTable:
                 found[text] = sum(passes)
         return found
 
-    @property
+    @cached_property
     def names_with_signs(self) -> dict[str, str]:
         """Return the names of the rows, with the signs of doubts, by id."""
         return {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
@@ -165,7 +166,6 @@ def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table
         return one
     both, parts = CombinedTable(*table.tables), dict(zip(_GROUPS, (one, *others), strict=True))
     names, called, suite = both.names, both.display_names, both.roar.suite_results.suite
-    signs = [both.list_row_signs(name) for name in names]
     controls = tuple(find_estimator(name).is_control_or_search for name in names)
     columns = [
         Column(ROW_KEY, tuple(names), "estimator", tuple(both.names_with_signs.values()), side="left"),
@@ -179,6 +179,6 @@ def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table
         all_notes=both.all_notes,
         shared={"suite": suite.name, "version": suite.version, **{key: part.shared for key, part in parts.items()}},
         dim=frozenset(number for number, control in enumerate(controls) if control),
-        name_texts=tuple(" ".join((f"`{called[name]}`", *own)) for name, own in zip(names, signs, strict=True)),
+        name_texts=tuple(" ".join((f"`{called[name]}`", *both.list_row_signs(name))) for name in names),
         parts=parts,
     )

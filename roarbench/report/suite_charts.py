@@ -42,7 +42,7 @@ _ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
 _FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH, _PASSES_PANEL_WIDTH = 6.4, 2.4, 4.0
 _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"  # colours of bars
 _SEARCH = "white"  # with an edge; estimators have to exceed these bars
-_BAR_COLOURS = {
+_BAR_COLOURS: dict[Verdict | OwnNetworkVerdict | None, str] = {
     Verdict.BETTER: _ABOVE,
     OwnNetworkVerdict.EXPLAINS: _ABOVE,
     Verdict.WORSE: _BELOW,
@@ -164,15 +164,16 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> No
     """Draw one bar per name, the first at height 0, as `plot_gains` does."""
     for height, bar in enumerate(bars.values()):
         value, low, high = bar.gain if bar else Estimate()
-        if value is None or (value == 0 and low == high):  # 0 by construction, or on every image, has no interval
+        # a gain that is 0 by construction, or on every image, has no interval
+        if bar is None or value is None or (value == 0 and low == high):
             text = "not run" if bar is None else MISSING if value is None else "0"
             axes.text(0, height, f" {text}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue
         start, end = (value, value) if low is None or high is None else (low, high)
-        colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar and bar.verdict else _OPEN
+        colour = _BAR_COLOURS.get(bar.verdict, _OPEN)
         axes.barh(height, value, facecolor=colour, edgecolor=_OPEN if colour == _SEARCH else "none", height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
-        if bar and bar.signs:
+        if bar.signs:
             at = max(end, value, 0)
             axes.text(at, height, f" {bar.signs}", color=INK, fontsize=FONT_POINTS, va="center_baseline")
     axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS, parse_math=False)
@@ -191,7 +192,7 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
             continue
         if low is not None and high is not None:
             axes.plot([passes[name]] * 2, [low, high], color=INK, linewidth=0.6, zorder=1)
-        colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar.verdict else _OPEN
+        colour = _BAR_COLOURS.get(bar.verdict, _OPEN)
         axes.plot(passes[name], value, "o", color=colour, markeredgecolor=_OPEN, markersize=5)
         if bar.verdict is OwnNetworkVerdict.CONTROL:
             searches.append((passes[name], value))
