@@ -127,9 +127,8 @@ def _find_image_fingerprint(
     if len(begun) == 1:
         return begun[0]
     gone = [source.data for source in mine if source.folder == str(Path(settings.data).resolve())]
-    fingerprints = (
-        _list_fingerprints_of_files(suite, settings.data, mine) if Path(settings.data).exists() or not gone else gone
-    )
+    use_files = Path(settings.data).exists() or not gone
+    fingerprints = _list_fingerprints_of_files(suite, settings, sources) if use_files else gone
     if not fingerprints:
         words = () if suite.own else ("--suite", make_suite_option_value(suite))
         hint = Hint("; `{}` computes them", "run", (*words, "--data", settings.data))
@@ -137,13 +136,13 @@ def _find_image_fingerprint(
     return fingerprints[-1]
 
 
-def _list_fingerprints_of_files(suite: SuiteSpec, folder: str, sources: Iterable[ImageSource]) -> list[str]:
+def _list_fingerprints_of_files(suite: SuiteSpec, settings: Settings, sources: Iterable[ImageSource]) -> list[str]:
     from roarbench.datasets.file_locations_and_downloads import make_source_identity
 
     dataset = suite.dataset_record
-    identity = make_source_identity(dataset, Path(folder))
+    identity = make_source_identity(dataset, Path(settings.data))
     files = hash_record_and_files(make_json_record(dataset.without_location), identity)
-    return [source.data for source in sources if source.files == files]
+    return [source.data for source in sources if (source.files, source.limit) == (files, settings.limit)]
 
 
 def load_results_reused_by_run(suite: SuiteSpec, settings: Settings, data: str | None) -> SuiteResults:
@@ -156,9 +155,7 @@ def load_results_reused_by_run(suite: SuiteSpec, settings: Settings, data: str |
         with open_store_for_reading(settings.store, settings.database) as results:
             sources = list_image_sources(results, settings.store, suite.dataset)
             if data == "":
-                of_size = [source for source in sources if source.limit == settings.limit]
-                alike = _list_fingerprints_of_files(suite, settings.data, of_size)
-                data = alike[-1] if alike else ""
+                data = next(reversed(_list_fingerprints_of_files(suite, settings, sources)), "")
             if data != "":
                 return collect_results(suite, results, settings.limit, data, sources)
     except EmptyStore:
