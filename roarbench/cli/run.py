@@ -152,11 +152,11 @@ def plan(
     from roarbench.execution.forecast import make_plan
     from roarbench.execution.rate_measurement import measure_rates_of_this_machine
     from roarbench.execution.submission_intake import map_ids_to_code, read_submissions
-    from roarbench.execution.workload import choose_default_worker_count, count_missing_work
+    from roarbench.execution.workload import choose_worker_count, count_missing_work
     from roarbench.store.workspace import Workspace
 
     record, workspace, decoded = suite.plan.dataset_record, Workspace(work.store), None
-    workers = work.workers or choose_default_worker_count(record.size)
+    workers = work.workers or choose_worker_count(None, record.size)
     if work.data:
         decoded = find_decoded_fingerprint(record, workspace.data, work.data, work.limit)
     codes = map_ids_to_code(read_submissions(submitted.submission), submitted.make_mode(suite))

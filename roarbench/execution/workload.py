@@ -288,20 +288,19 @@ def _count_memory_bytes(
     return max(step * _FLOAT_BYTES + mask_bytes + prepared if trains else 0, maps * _FLOAT_BYTES)
 
 
-def choose_default_worker_count(image_side: int | None = None) -> int:
-    """Return the default number of workers: one per core, or with GPUs one per GPU and several for small images."""
+def choose_worker_count(requested: int | None, image_side: int | None = None) -> int:
+    """Return the requested number of workers; by default one per core, or per GPU and several for small images.
+
+    Raises:
+        CallerError: The request is below 1 or too large.
+    """
+    if requested is not None:
+        most = MOST_PER_CORE * count_cores()
+        if not 1 <= requested <= most:
+            raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {MOST_PER_CORE} per core")
+        return requested
     gpus = len(list_gpu_ids())
     if not gpus:
         return count_cores()
     per_gpu = _PER_GPU if image_side and image_side <= SMALL else 1
     return gpus * max(1, min(per_gpu, count_cores() // gpus))
-
-
-def choose_worker_count(requested: int | None, image_side: int | None = None) -> int:
-    """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
-    if requested is None:
-        return choose_default_worker_count(image_side)
-    most = MOST_PER_CORE * count_cores()
-    if not 1 <= requested <= most:
-        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {MOST_PER_CORE} per core")
-    return requested

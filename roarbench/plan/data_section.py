@@ -88,7 +88,7 @@ def _read_class_count_and_numbering(section: TomlTable) -> dict[str, Any]:
 
 
 def _read_images(section: TomlTable, base: Path) -> dict[str, Any]:
-    fields: dict[str, Any] = {"own": FOLDERS, "folder": _read_folder(section, "images", base)}
+    fields: dict[str, Any] = {"own": FOLDERS, "folder": _read_path(section, "images", base)}
     if section.has_value("class_depth", "last"):
         fields["class_depth"] = WHOLE_PATH
     elif "class_depth" in section:
@@ -109,20 +109,16 @@ def _read_images(section: TomlTable, base: Path) -> dict[str, Any]:
 
 
 def _read_parquet(section: TomlTable, base: Path) -> dict[str, Any]:
-    own = {"own": PARQUET, "folder": _read_folder(section, "parquet", base)}
+    own = {"own": PARQUET, "folder": _read_path(section, "parquet", base)}
     splits, classes = _read_splits_or_share(section, "train"), _read_class_count_and_numbering(section)
     return own | splits | classes | _read_column_names(section)
 
 
 def _read_table(section: TomlTable, base: Path) -> dict[str, Any]:
-    file = (base / section.read_text("table")).resolve()
-    if not file.is_file():
-        state = "a folder" if file.is_dir() else "missing"
-        remedy = "write the path of a parquet or CSV file, relative to the suite's file"
-        raise section.make_error(f"table is {state}: {file}; {remedy}")
+    own = {"own": TABLE, "folder": _read_path(section, "table", base, "a parquet or CSV file")}
     label = section.read_text("label_column", "label")
     columns = section.read_texts("columns") if "columns" in section else ()
-    return {"own": TABLE, "folder": str(file), "label_column": label, "columns": columns} | _read_share(section)
+    return own | {"label_column": label, "columns": columns} | _read_share(section)
 
 
 def _read_column_names(section: TomlTable) -> dict[str, Any]:
@@ -142,13 +138,13 @@ def _read_hub(section: TomlTable, base: Path) -> dict[str, Any]:
     return {"hub": hub, "revision": revision, "config": section.read_text("config", "")} | named | counts
 
 
-def _read_folder(section: TomlTable, key: str, base: Path) -> str:
-    folder = (base / section.read_text(key)).resolve()
-    if not folder.is_dir():
-        state = "a file" if folder.exists() else "missing"
-        remedy = "write the path of a folder, relative to the suite's file"
-        raise section.make_error(f"{key} is {state}: {folder}; {remedy}")
-    return str(folder)
+def _read_path(section: TomlTable, key: str, base: Path, kind: str = "a folder") -> str:
+    path = (base / section.read_text(key)).resolve()
+    is_fitting, other = (path.is_dir(), "a file") if kind == "a folder" else (path.is_file(), "a folder")
+    if not is_fitting:
+        state = other if path.exists() else "missing"
+        raise section.make_error(f"{key} is {state}: {path}; write the path of {kind}, relative to the suite's file")
+    return str(path)
 
 
 class PreprocessingRecord(NamedTuple):

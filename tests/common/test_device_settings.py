@@ -34,12 +34,12 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert workload.choose_default_worker_count() == count_cores()
+    assert workload.choose_worker_count(None) == count_cores()
     monkeypatch.setattr(workload, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert workload.choose_default_worker_count() == 3
+    assert workload.choose_worker_count(None) == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
         monkeypatch.setattr(workload, "count_cores", lambda count=count: count)
-        assert workload.choose_default_worker_count(side) == workers, "up to 8 per GPU, one per core"
+        assert workload.choose_worker_count(None, side) == workers, "up to 8 per GPU, one per core"
 
 
 def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):
