@@ -57,28 +57,23 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     names = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     own_keys = frozenset(result.run.key for name in names for _, result in stored.by_estimator[name])
     # the files of a suite hold all runs of the suite, including runs shared with other suites
-    files = read_checked_folder(folder).items()
-    known = {
-        result.run.key
-        for file, results in files
-        if file.versioned_suite == stored.suite.versioned
-        for result in results
-    }
-    if own_keys <= known:
+    versioned, checked = stored.suite.versioned, read_checked_folder(folder)
+    files = {file: results for file, results in checked.items() if file.versioned_suite == versioned}
+    published = {result.run.key: result.run.data for results in files.values() for result in results}
+    if own_keys <= published.keys():
         raise CallerError(f"{folder / INDEX} has all runs of {row} in {title} already")
     references = {result.run.key for result in stored.references.values()}
     origins = read_origins(store.database, own_keys | references)
     # without the accuracies of explained networks, readers would not see that a network is near chance
-    keys = (own_keys | {key for key in references if origins[key] == Origin.VERIFIED}) - known
+    keys = (own_keys | {key for key in references if origins[key] == Origin.VERIFIED}) - {*published}
     self_reported = {key for key in keys if origins[key] == Origin.SELF_REPORTED}
     on_imported_rankings = self_reported - find_imported_keys(store.database, keys)
     if any(origins[key] != Origin.VERIFIED for key in keys - on_imported_rankings):
         raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish runs of this machine")
-    published = [file for file in files if file[0].versioned_suite == stored.suite.versioned]
-    if other := {result.run.data for _, results in published for result in results} - {stored.data}:
+    if other := {*published.values()} - {stored.data}:
         seen = f"{row} was computed on images {stored.data[:8]}, and the rows in {folder} on {min(other)[:8]}"
         raise CallerError(f"{seen}; compute the row again on the suite's own images")
-    paths = [folder / file.path for file, _ in published]
+    paths = [folder / file.path for file in files]
     inconsistent, incomplete = _find_missing_ranks(store, stored.suite, stored.data, row, keys, paths)
     if inconsistent:
         submission = ("--submission", "FILE") if EstimatorId.parse(row).submitted else ()
