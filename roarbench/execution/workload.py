@@ -158,12 +158,8 @@ def count_computation(
 
     `counts` has the number of images of each split.
     """
-    shape, recipe, train, test = (
-        suite.dataset_record.shape,
-        suite.recipe_record,
-        counts[Split.TRAIN],
-        counts[Split.TEST],
-    )
+    shape, recipe = suite.dataset_record.shape, suite.recipe_record
+    train, test = counts[Split.TRAIN], counts[Split.TEST]
     own, reference = sum(point.cell.retrain.trains_per_run for point in points), len(missing.references)
     retrained = own + len(missing.common)
     trainings = retrained + (0 if suite.given else reference)
