@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_library_versions, name_device
 from roarbench.common.enums import PAPER_LEVELS, Precision, ScoredNetwork, Split
@@ -154,7 +154,8 @@ def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     results, annotations = list[RunResult](), _annotate(images, runs[0].data, rankings)
     get_level, siblings = attrgetter("cell.t"), cell.retrain is ScoredNetwork.SIBLINGS
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
-        level, expected, masks, smoothness = tuple(level_runs), images.test.labels, None, None
+        level, logits, expected = tuple(level_runs), list[Tensor](), images.test.labels
+        masks, smoothness = None, None
         scored = [work.find_scored_network(run) for run in level]
         if siblings:
             expected = work.find_explained_network(runs[0]).store.load_predictions(Split.TEST).targets
@@ -164,6 +165,7 @@ def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
             inputs, masks = make_test_inputs(images, level[0], rankings)
             loaded, batch = [networks[network][0] for network in scored], choose_scoring_batch_size(images.record.size)
             logits = predict_logits_of_networks(loaded, inputs, batch)
+            del inputs  # with most fills, a copy of all images; those of the next level need as much memory
             predicted = [network_logits.argmax(1).numpy() for network_logits in logits]
         if masks is not None:
             smoothness = compute_smoothness_vs_random(masks, images.record.shape, cell.unit)

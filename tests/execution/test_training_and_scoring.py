@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -165,6 +166,21 @@ def test_results_carry_what_doubts_need_to_know_of_maps_and_images(work):
         annotations = training_and_scoring.execute_runs(work, (run := make_run(work, name),)).annotations
         expected = {f"largest-class {run.data}": counts.max() / TEST}
         assert annotations == expected | {f"ties {open_rankings(work, name).checksum}": ties}
+
+
+def test_job_holds_degraded_images_of_one_level_at_a_time(work, monkeypatch):
+    """With most fills, the degraded images of a level are a copy of all test images: 7.5 GB for ImageNet."""
+    made, make_test_inputs = [], training_and_scoring.make_test_inputs
+
+    def count_living(*given):
+        assert [reference for reference in made if reference()] == []
+        inputs, masks = make_test_inputs(*given)
+        made.append(weakref.ref(inputs))
+        return inputs, masks
+
+    monkeypatch.setattr(training_and_scoring, "make_test_inputs", count_living)
+    runs = tuple(make_run(work, "grad", ScoredNetwork.NONE, t) for t in (0.3, 0.5, 0.9))
+    assert len(training_and_scoring.execute_runs(work, runs).results) == len(made) == 3
 
 
 def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
