@@ -56,6 +56,7 @@ from roarbench.store.ranking_files import (
 )
 
 _IMAGES_PER_COMPARISON = 512
+_MEASURED = ("seconds", "weights", "precision", "device", "kept", "ties", "passes")  # metadata of a part alone
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,7 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        names = ("seconds", "weights", "precision", "device")
-        metadata = make_file_metadata(spec, split) | {name: getattr(provenance, name) for name in names}
+        metadata = make_file_metadata(spec, split) | {name: getattr(provenance, name) for name in _MEASURED[:4]}
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
         metadata |= {"passes": list(provenance.passes)} if provenance.passes else {}
@@ -280,19 +280,14 @@ class RankingsStore:
     def _join_split(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        metadata, times = make_file_metadata(spec, split), list[float | None]()
-        made, stable_copies, ties = set[tuple[str, str]](), list[int](), list[float]()
-        passes, images = list[tuple[float, float] | None](), 0  # of the chosen parts, which may overlap
+        metadata = make_file_metadata(spec, split)
+        measured, images = list[dict[str, Any]](), 0  # of the chosen parts, which may overlap
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in _choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
-                times.append(part_metadata.pop("seconds"))
-                part_metadata.pop("weights")
-                made.add((part_metadata.pop("precision", ""), part_metadata.pop("device", "")))
-                stable_copies += part_metadata.pop("kept", [])[first - part.start :]
-                ties += part_metadata.pop("ties", [])[first - part.start :]
-                passes.append(part_metadata.pop("passes", None))
+                own = {name: part_metadata.pop(name) for name in _MEASURED if name in part_metadata}
+                measured.append(own | {name: own.get(name, [])[first - part.start :] for name in ("kept", "ties")})
                 images += len(planes)
                 if part_metadata != metadata:
                     raise StoreError(f"{part.path} is a part of other rankings; {write_advice_to_delete(part.path)}")
@@ -302,15 +297,18 @@ class RankingsStore:
         write_atomically(path, lambda temporary: write_planes(temporary, joined, metadata), parts / f"{split}.tmp")
         raw.unlink()
         record_verified_checksum(path, digest := compute_sha256(path))
+        times = [own["seconds"] for own in measured]
         seconds = None if None in times else sum(filter(None, times))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
+        stable_copies, ties = ([value for own in measured for value in own[name]] for name in ("kept", "ties"))
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        counted = [each for each in passes if each is not None]
-        if counted and len(counted) == len(passes):
-            forward, backward = (sum(values) * count / images for values in zip(*counted, strict=True))
+        if measured and all("passes" in own for own in measured):
+            passes = zip(*(own["passes"] for own in measured), strict=True)
+            forward, backward = (sum(values) * count / images for values in passes)
             entry |= {"forward": forward, "backward": backward}
+        made = {(own.get("precision", ""), own.get("device", "")) for own in measured}
         return entry | {"made": [{"precision": precision, "device": device} for precision, device in sorted(made)]}
 
 
