@@ -125,10 +125,6 @@ class SuiteJudges:
         gains, at_chance = self.judge(protocol, unit).list_gains(), self.suite_results.at_chance_warning
         return {name: gain._replace(verdict=None) if at_chance else gain for name, gain in gains.items()}
 
-    def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
-        """Compare two rows as the tables do; None at chance, and without intervals."""
-        return None if self.suite_results.at_chance_warning else self.judge(protocol, unit).compare(first, second)
-
     def judge_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
         """Return the areas between the LeRF and the MoRF curves over their common levels."""
         one, other = (self.judge(protocol, self.unit) for protocol in (morf, lerf))
@@ -285,7 +281,7 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
                 one_count, other_count = (_count_predictions(judge, protocol, (name, t)) for name in (first, second))
                 found.append(LevelComparison(t, one_count, other_count, judge.estimate(over).in_points))
         levels = tuple(found)
-    comparison = judges.compare(protocol, unit, first, second)
+    comparison = None if judges.suite_results.at_chance_warning else judge.compare(first, second)
     gain = comparison.difference if comparison else judge.estimate(judge.subtract_gain(first, second))
     planned = comparison is not None and judge.is_planned_alone(first, second)
     return RowPair(gain, comparison, levels, counted, planned)

@@ -15,13 +15,14 @@ from leaderboard.page.about import build_claims_context
 from leaderboard.page.board import _add_download_files, write_caption
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.suite_judges import SuiteJudges, compare_rows, describe_subtraction, judge_suite
+from roarbench.analysis.suite_judges import compare_rows, describe_subtraction, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MASK_ONLY, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.table import make_suite_table, make_table
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.intervals import Estimate
 from roarbench.store.results import UNVERIFIED, Origin
 from tests.helpers.made_up_results import (
@@ -249,7 +250,7 @@ def test_compare_rows_subtracts_0_where_random_gain_is_0_by_construction(monkeyp
     gains = {name: area.value for name, area in draws.main_gains.gains.items()}
     assert gains["random"] != 0
     compared = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
-    monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
+    monkeypatch.setattr(Judge, "compare", lambda *_: None)  # as for networks at chance
     without_verdict = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
     assert compared.gain.value == without_verdict.gain.value == -gains["grad"]
     names = {"random": "Random", "grad": "grad"}
@@ -314,14 +315,14 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
     judges = judge_suite(view.results)
-    found = judges.compare(view.headline_protocol, judges.unit, "sobel", "grad")
+    found = compare_rows(judges, view.headline_protocol, judges.unit, "sobel", "grad").comparison
     assert f"points: {found.verdict}." in page and "Verdicts on a row and a control are those of the tables" in page
     assert "Difference in matched gain: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))
-    monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
+    monkeypatch.setattr(Judge, "compare", lambda *_: None)  # as for networks at chance
     page = render_page(site, at).html
     assert "Verdicts on a row" not in page and " These pairs have no verdict. " in page
 
