@@ -6,7 +6,7 @@ Functions and methods of torch, NumPy and the networks' classes that were replac
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import unwrap
@@ -89,14 +89,10 @@ class CallGuard:
             state.restore()
         if is_modified:
             raise CallerError(f"{name} modified the model {ADVICE}")
-        if first:
-            self._refuse_other_changes(name, number, images, logits)
-
-    def _refuse_other_changes(self, name: str, number: int, images: Tensor, logits: Tensor | None) -> None:
-        for network, state in zip(self._networks, self._states, strict=True):
-            if not state.has_same_outputs() and state.undo_changes(network, move_to_model(network, images)):
+        for other, state in zip(self._networks, self._states, strict=True) if first else ():
+            if not state.has_same_outputs() and state.undo_changes(other, move_to_model(other, images)):
                 raise CallerError(f"{name} modified a network that it does not explain; use only the given model")
-        again, _ = compute_logits_and_gradients(self._networks[number], images)
+        again = None if logits is None else compute_logits_and_gradients(network, images)[0]
         if logits is not None and (again is None or not torch.equal(logits, again)):
             seen = f"after a call of {name}, the network returns other logits for the same images"
             raise CallerError(f"{seen}; start Python anew, and compute these maps in a process of their own")
@@ -113,45 +109,57 @@ class _Namespace(NamedTuple):
     def describe(self, name: Any) -> str:
         return f"{self.title}[{name!r}]" if isinstance(self.owner, dict) else f"{self.title}.{name}"
 
-    def list_replaced(self) -> list[Any]:
-        """Return names that no longer have their function, and new names that hide functions of a class's parents."""
-        current = self.owner if isinstance(self.owner, dict) else vars(self.owner)
-        found = []
-        for name, function in self.functions.items():
-            new = current.get(name, _MISSING)
-            if new is not function and not _find_file(new).startswith(_COMPILER):
-                found.append(name)
-        if isinstance(self.owner, type):
-            parents = self.owner.__mro__[1:]
-            new_names = sorted(current.keys() - self.names)
-            found += [name for name in new_names if any(callable(vars(parent).get(name)) for parent in parents)]
-        return found
-
-    def restore(self, name: Any) -> None:
-        if isinstance(self.owner, dict):
-            self.owner[name] = self.functions[name]
-        elif name not in self.functions:
-            delattr(self.owner, name)
-        else:
-            setattr(self.owner, name, self.functions[name])
-
 
 def read_functions(networks: Iterable[nn.Module] = ()) -> list[_Namespace]:
     """Read the functions of torch and NumPy, and of the classes and modules (files) in which the networks are defined.
 
     A copy takes milliseconds.
     """
-    return [*_read_torch(), *map(_read_module, (np, np.linalg, np.random)), *_read_packages_of(networks)]
+    found = [*_read_torch(), *map(_read_namespace, (np, np.linalg, np.random))]
+    kinds = {kind for network in networks for module in network.modules() for kind in type(module).__mro__}
+    kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] not in ("torch", "builtins")}
+    classes, tables = dict.fromkeys(kinds), {}
+    for module in filter(None, dict.fromkeys(sys.modules.get(kind.__module__) for kind in kinds)):
+        package = module.__name__.partition(".")[0]
+        for name, value in vars(module).copy().items():
+            home = getattr(value if isinstance(value, type) else type(value), "__module__", None)
+            if isinstance(value, type) and home == module.__name__:
+                classes[value] = None
+            elif type(value) is dict:
+                tables[id(value)] = (f"{module.__name__}.{name}", value)
+            elif isinstance(home, str) and home.partition(".")[0] == package and not isinstance(value, type):
+                for held in (vars(type(value)), getattr(value, "__dict__", {})):
+                    parts = {f"{module.__name__}.{name}.{key}": part for key, part in dict(held).items()}
+                    tables |= {id(part): (title, part) for title, part in parts.items() if type(part) is dict}
+        found.append(_Namespace(module.__name__, module, _select_functions(vars(module))))
+    found += map(_read_namespace, classes)
+    named = [(title, table, _select_functions(table)) for title, table in tables.values() if not title.endswith("__")]
+    return [*found, *(_Namespace(*each) for each in named if each[2])]
 
 
 def restore_functions(before: Iterable[_Namespace]) -> list[str]:
     """Put back the functions that are no longer those of `before`, the result of `read_functions`; return their names.
 
-    New functions count if they hide others.
+    New functions count if they hide those of a class's parents.
     """
-    replaced = [(namespace, name) for namespace in before for name in namespace.list_replaced()]
+    replaced = []
+    for namespace in before:
+        owner = namespace.owner
+        current = owner if isinstance(owner, dict) else vars(owner)
+        found = [(name, current.get(name, _MISSING), function) for name, function in namespace.functions.items()]
+        names = [name for name, new, old in found if new is not old and not _find_file(new).startswith(_COMPILER)]
+        if isinstance(owner, type):
+            parents = owner.__mro__[1:]
+            new_names = sorted(current.keys() - namespace.names)
+            names += [name for name in new_names if any(callable(vars(parent).get(name)) for parent in parents)]
+        replaced += [(namespace, name) for name in names]
     for namespace, name in replaced:
-        namespace.restore(name)
+        if isinstance(namespace.owner, dict):
+            namespace.owner[name] = namespace.functions[name]
+        elif name in namespace.functions:
+            setattr(namespace.owner, name, namespace.functions[name])
+        else:
+            delattr(namespace.owner, name)
     return [namespace.describe(name) for namespace, name in replaced]
 
 
@@ -191,56 +199,24 @@ def _read_torch() -> Iterator[_Namespace]:
     modules = [sys.modules[name] for name in _MODULES if name in sys.modules]
     modules += [module for name, module in sys.modules.copy().items() if name.startswith("torch.nn.") and module]
     classes = dict.fromkeys(_CLASSES)
-    for namespace in map(_read_module, dict.fromkeys(modules)):
+    for namespace in map(_read_namespace, dict.fromkeys(modules)):
         yield namespace
         if namespace.title.startswith("torch.nn.modules"):
             values = namespace.functions.values()
             own = (value for value in values if isinstance(value, type) and issubclass(value, nn.Module))
             classes |= dict.fromkeys(own)
-    yield from map(_read_class, classes)
+    yield from map(_read_namespace, classes)
 
 
-def _read_module(module: types.ModuleType) -> _Namespace:
-    functions = {name: value for name, value in vars(module).copy().items() if callable(value)}
-    return _Namespace(module.__name__, module, functions)
+def _read_namespace(owner: types.ModuleType | type) -> _Namespace:
+    title = f"{owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else owner.__name__
+    values = vars(owner).copy()
+    functions = {name: value for name, value in values.items() if isinstance(value, _DESCRIPTORS) or callable(value)}
+    return _Namespace(title, owner, functions, frozenset(values))
 
 
-def _read_class(kind: type) -> _Namespace:
-    title = f"{kind.__module__}.{kind.__qualname__}"
-    values = vars(kind).copy().items()
-    functions = {name: value for name, value in values if isinstance(value, _DESCRIPTORS) or callable(value)}
-    return _Namespace(title, kind, functions, frozenset(vars(kind)))
-
-
-def _read_packages_of(networks: Iterable[nn.Module]) -> Iterator[_Namespace]:
-    kinds = {kind for network in networks for module in network.modules() for kind in type(module).__mro__}
-    kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] not in ("torch", "builtins")}
-    modules = dict.fromkeys(sys.modules.get(kind.__module__) for kind in kinds)
-    classes, registries = dict.fromkeys(kinds), {}
-    for module in modules:
-        if module is None:
-            continue
-        package = module.__name__.partition(".")[0]
-        functions = {}
-        for name, value in vars(module).copy().items():
-            if isinstance(value, _FUNCTIONS):
-                functions[name] = value
-            home = getattr(value if isinstance(value, type) else type(value), "__module__", None)
-            if isinstance(value, type) and home == module.__name__:
-                classes[value] = None
-            elif type(value) is dict:
-                registries[id(value)] = (f"{module.__name__}.{name}", value)
-            elif isinstance(home, str) and home.partition(".")[0] == package and not isinstance(value, type):
-                for held in (vars(type(value)), getattr(value, "__dict__", {})):
-                    for key, table in dict(held).items():
-                        if type(table) is dict:
-                            registries[id(table)] = (f"{module.__name__}.{name}.{key}", table)
-        yield _Namespace(module.__name__, module, functions)
-    yield from map(_read_class, classes)
-    for title, table in registries.values():
-        functions = {name: value for name, value in table.copy().items() if isinstance(value, _FUNCTIONS)}
-        if functions and not title.endswith("__"):
-            yield _Namespace(title, table, functions)
+def _select_functions(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: value for name, value in dict(values).items() if isinstance(value, _FUNCTIONS)}
 
 
 def _find_file(function: Any) -> str:

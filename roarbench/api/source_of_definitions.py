@@ -8,9 +8,10 @@ import linecache
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -28,16 +29,11 @@ COMPUTED = object()  # stands for a value that only running the source would sho
 METHOD = object()  # stands for the method that the source defines
 
 
-def is_from_installed_package(definition: type | FunctionType) -> bool:
-    """Return whether a class or function belongs to Python or an installed package."""
-    module = sys.modules.get(definition.__module__)
-    return module is not None and is_module_installed(module)
-
-
-def is_module_installed(module: ModuleType) -> bool:
-    """Return whether a module belongs to Python or an installed package."""
-    if module.__name__ in sys.builtin_module_names:
-        return True
+def is_from_installed_package(definition: type | FunctionType | ModuleType) -> bool:
+    """Return whether a class, function or module belongs to Python or an installed package."""
+    module = definition if isinstance(definition, ModuleType) else sys.modules.get(definition.__module__)
+    if module is None or module.__name__ in sys.builtin_module_names:
+        return module is not None
     file = getattr(module, "__file__", None)
     return bool(file) and is_installed_file(str(file))
 
@@ -60,47 +56,37 @@ def read_source_and_used_objects(
             with suppress(ValueError):  # the variable may have no value yet
                 names[other] = cell.cell_contents
     texts = _list_changed_defaults(source, functions, names | dict(vars(value)), write)
-    source = replace_nodes(source, texts | _quote_unknown_annotations(source, names.keys() - {value.__name__}))
-    used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
+    # annotations that cannot be computed where the file defines them become string literals: their names are imported
+    # for type checkers alone, or are of the class itself
+    known = names.keys() - {value.__name__}
+    nodes = list(ast.walk(ast.parse(source)))
+    for annotation in (getattr(node, kind, None) for node in nodes for kind in ("annotation", "returns")):
+        parts = [part.id for part in ast.walk(annotation) if isinstance(part, ast.Name)] if annotation else []
+        if annotation and not all(part in known or hasattr(builtins, part) for part in parts):
+            texts[annotation] = repr(ast.unparse(annotation))
+    source = replace_nodes(source, texts)
+    instructions = chain.from_iterable(map(dis.get_instructions, _list_codes(compile(source, "<source>", "exec"))))
+    looked_up = [str(instruction.argval) for instruction in instructions if instruction.opname in _NAME_LOOKUPS]
+    used = {other: names[other] for other in looked_up if other in names}
     used.pop(name, None)
     for other, item in [*used.items()]:  # of Python's own; after `from numpy import *`, `sum` means another object
         inner = inspect.unwrap(item) if isinstance(item, FunctionType) else item  # IPython wraps `open`
         if hasattr(builtins, other) and (other.startswith("__") or inner is getattr(builtins, other)):
             del used[other]
-    return source, used | _find_named_submodules(source, used)
-
-
-def _quote_unknown_annotations(source: str, known: Collection[str]) -> dict[ast.expr, str]:
-    """Return the annotations that cannot be computed where the file defines them, by node, as string literals.
-
-    Their names are imported for type checkers alone, or are of the class itself; modules that begin with
-    `from __future__ import annotations` do not compute annotations.
-    """
-    nodes = list(ast.walk(ast.parse(source)))
-    annotations = [getattr(node, kind, None) for node in nodes for kind in ("annotation", "returns")]
-
-    def is_known(part: ast.AST) -> bool:
-        return not isinstance(part, ast.Name) or part.id in known or hasattr(builtins, part.id)
-
-    found = [node for node in annotations if node and not all(map(is_known, ast.walk(node)))]
-    return {node: repr(ast.unparse(node)) for node in found}
-
-
-def _find_named_submodules(source: str, used: Mapping[str, object]) -> dict[str, ModuleType]:
-    """Return modules such as `PIL.Image`, or `nn.utils.prune`, that the source names and `import PIL` may not load."""
+    # modules such as `PIL.Image`, or `nn.utils.prune`, that the source names and `import PIL` may not load
     dotted = {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
-    modules = dict[str, ModuleType]()
+    submodules = dict[str, ModuleType]()
     for root, _, rest in (text.partition(".") for text in sorted(dotted)):
         if not isinstance(package := used.get(root), ModuleType):
             continue
-        name = f"{package.__name__}.{rest}"
-        module = sys.modules.get(name)
-        if not module or module.__name__ != name or _LOADED_BY_TORCH.fullmatch(name):  # not `os.path`
+        path = f"{package.__name__}.{rest}"
+        module = sys.modules.get(path)
+        if not module or module.__name__ != path or _LOADED_BY_TORCH.fullmatch(path):  # not `os.path`
             continue
         is_lazy = hasattr(package, "__getattr__") and package.__name__ not in (root, "torch")  # as `np` and `sp` are
         if not is_lazy:
-            modules[name] = module
-    return modules
+            submodules[path] = module
+    return source, used | submodules
 
 
 def read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
@@ -125,28 +111,29 @@ def _list_changed_defaults(
     source: str, functions: Sequence[FunctionType], names: Mapping[str, object], write: Callable[[Any, str], str]
 ) -> dict[ast.expr, str]:
     """Return the values of defaults that the source may compute anew, such as `scale=scale` in a loop, by node."""
-    changed = dict[ast.expr, str]()
+    defaults = list[tuple[ast.expr, object]]()
     (statement,) = ast.parse(source).body
     body = statement.body if isinstance(statement, ast.ClassDef) else [getattr(statement, "value", statement)]
     for node in (node for node in body if isinstance(node, ast.FunctionDef | ast.Lambda)):
         name = getattr(node, "name", "<lambda>")
         for function in (function for function in functions if function.__code__.co_name == name):
             by_name = zip((one.arg for one in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
-            given = [(part, (function.__kwdefaults__ or {}).get(key)) for key, part in by_name if part]
-            given += zip(node.args.defaults, function.__defaults__ or (), strict=False)
-            for part, value in given:
-                if not _gives_value(part, value, names):
-                    changed[part] = write(value, f"the default {ast.unparse(part)}")
+            defaults += [(part, (function.__kwdefaults__ or {}).get(key)) for key, part in by_name if part]
+            defaults += zip(node.args.defaults, function.__defaults__ or (), strict=False)
+    changed = dict[ast.expr, str]()
+    for part, value in defaults:
+        now = _evaluate_without_calls(part, names)
+        is_same = now is value or (type(now) is type(value) and repr(now) == repr(value))
+        if now is COMPUTED:  # an expression of functions and constants alone still has its value
+            used = [
+                names.get(one.id)
+                for one in ast.walk(part)
+                if isinstance(one, ast.Name) and not hasattr(builtins, one.id)
+            ]
+            is_same = all(isinstance(one, ModuleType) or callable(one) for one in used)
+        if not is_same:
+            changed[part] = write(value, f"the default {ast.unparse(part)}")
     return changed
-
-
-def _gives_value(node: ast.expr, value: object, names: Mapping[str, object]) -> bool:
-    """Return whether an expression still has a value: it is equal, or computed from functions and constants alone."""
-    now = _evaluate_without_calls(node, names)
-    if now is not COMPUTED:
-        return now is value or (type(now) is type(value) and repr(now) == repr(value))
-    used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and not hasattr(builtins, part.id)]
-    return all(isinstance(names.get(one), ModuleType) or callable(names.get(one)) for one in used)
 
 
 def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:
@@ -170,9 +157,16 @@ def list_own_methods(value: type) -> list[FunctionType]:
 def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
     module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
-    for file in dict.fromkeys([*(code.co_filename for code in codes), module_file]):
-        of_file = [code for code in codes if code.co_filename == file]
-        lines = _read_compiled_lines(file, of_file, value) if file else []
+    loader = getattr(sys.modules.get(value.__module__), "__loader__", None)
+    for file in filter(None, dict.fromkeys([*(code.co_filename for code in codes), module_file])):
+        of_file, lines = [code for code in codes if code.co_filename == file], linecache.getlines(file)
+        # only files that Python's own importer loaded are compared: tools such as pytest compile files in another way
+        if type(loader) is SourceFileLoader and not _are_compiled_from(of_file, lines, file):
+            linecache.checkcache(file)  # the module may have been loaded anew
+            lines = linecache.getlines(file)
+            if not _are_compiled_from(of_file, lines, file):
+                seen = f"'{value.__qualname__}' differs from its source in {Path(file).name}, edited after its import"
+                raise CallerError(f"{seen}; load the module anew (importlib.reload), or start Python anew")
         node = _find_definition(lines, value, of_file)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
@@ -187,35 +181,20 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
     raise CallerError(f"the source of '{name}' cannot be found; {advice}")
 
 
-def _read_compiled_lines(file: str, codes: list[CodeType], value: FunctionType | type) -> list[str]:
-    """Return the lines of a file from which codes were compiled; CallerError if the file was edited after its import.
-
-    Only files that Python's own importer loaded are compared: tools such as pytest compile files in another way.
-    """
-    lines = linecache.getlines(file)
-    if type(getattr(sys.modules.get(value.__module__), "__loader__", None)) is SourceFileLoader:
-        if not _are_compiled_from(codes, lines, file):
-            linecache.checkcache(file)  # the module may have been loaded anew
-            lines = linecache.getlines(file)
-        if not _are_compiled_from(codes, lines, file):
-            seen = f"'{value.__qualname__}' differs from its source in {Path(file).name}, edited after its import"
-            raise CallerError(f"{seen}; load the module anew (importlib.reload), or start Python anew")
-    return lines
-
-
 def _are_compiled_from(codes: list[CodeType], lines: list[str], file: str) -> bool:
-    def list_codes(code: CodeType) -> Iterator[CodeType]:
-        yield code
-        for constant in code.co_consts:
-            if isinstance(constant, CodeType):
-                yield from list_codes(constant)
-
     if not lines:
         return True  # the file is gone, so the source cannot be found
     with suppress(SyntaxError):
-        compiled = list(list_codes(compile("".join(lines), file, "exec", dont_inherit=True)))
+        compiled = list(_list_codes(compile("".join(lines), file, "exec", dont_inherit=True)))
         return all(code in compiled for code in codes)
     return False
+
+
+def _list_codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _list_codes(constant)
 
 
 def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
@@ -245,12 +224,3 @@ def _find_definition(lines: list[str], value: FunctionType | type, codes: list[C
 
 def _find_first_line(node: Any) -> int:
     return min(int(part.lineno) for part in (node, *getattr(node, "decorator_list", ())))
-
-
-def _list_global_names(code: CodeType) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _NAME_LOOKUPS:
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _list_global_names(constant)

@@ -28,7 +28,6 @@ from roarbench.api.source_of_definitions import (
     COMPUTED,
     METHOD,
     is_from_installed_package,
-    is_module_installed,
     list_own_methods,
     read_class_attributes,
     read_source_and_used_objects,
@@ -172,14 +171,11 @@ def refuse_missing_arguments(name: str, attribution: Any) -> None:
 def is_quantus_signature(signature: inspect.Signature) -> bool:
     """Return whether a function accepts Quantus' call with the keywords `model`, `inputs`, `targets` and others."""
     kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        return False
-    try:
-        signature.bind(model=None, inputs=None, targets=None)
-    except TypeError:
-        return False
     only_variable = kinds <= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    return "inputs" in signature.parameters or only_variable
+    with suppress(TypeError):
+        signature.bind(model=None, inputs=None, targets=None)
+        return inspect.Parameter.VAR_KEYWORD in kinds and ("inputs" in signature.parameters or only_variable)
+    return False
 
 
 class WrittenStatements:
@@ -258,7 +254,17 @@ class WrittenStatements:
                 in_body = inner.__qualname__.startswith(f"{value.__qualname__}.") or "<locals>" in inner.__qualname__
                 if not in_body and all(inner is not named for named in names.values()):
                     raise CallerError(f"'{label}' was replaced after its class was defined; define it in the class")
-            if _is_value_of_source(value, attribute, given):
+            if isinstance(current, FunctionType):
+                # decorators return functions with a closure; `functools.total_ordering` adds installed functions
+                in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
+                made = in_body or current.__closure__ or is_from_installed_package(current)
+                is_kept = given is current or (given is COMPUTED and bool(made))
+                if given is METHOD:
+                    is_kept = current.__qualname__ == f"{value.__qualname__}.{attribute}"
+            else:  # descriptors are properties, slots and others
+                fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
+                is_kept = given is current or fixed or hasattr(type(current), "__get__")
+            if is_kept:
                 continue
             before = dict(self.statements), dict(self._objects)
             try:
@@ -322,20 +328,6 @@ def _refuse_changed_dataclass(value: Any, arguments: Mapping[str, object], name:
             raise CallerError(f"{seen}; set it by an argument of {kind.__name__}")
 
 
-def _is_value_of_source(value: type, attribute: str, given: object) -> bool:
-    """Return whether a class attribute is known to be `given`, its value in the source, or cannot be assigned."""
-    current = vars(value)[attribute]
-    if not isinstance(current, FunctionType):  # descriptors are properties, slots and others
-        fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
-        return given is current or fixed or hasattr(type(current), "__get__")
-    if given is METHOD:
-        return current.__qualname__ == f"{value.__qualname__}.{attribute}"
-    # decorators return functions with a closure; `functools.total_ordering` adds installed functions
-    in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
-    made = in_body or current.__closure__ or is_from_installed_package(current)
-    return given is current or (given is COMPUTED and bool(made))
-
-
 def _is_plain_named_tuple_class(value: Any) -> bool:
     """Return whether a class is a named tuple made by a call, so that it has no source."""
     derived = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
@@ -344,13 +336,13 @@ def _is_plain_named_tuple_class(value: Any) -> bool:
 
 def _write_import_if_installed(name: str, value: object) -> str:
     if isinstance(value, ModuleType):
-        if not is_module_installed(value):
+        if not is_from_installed_package(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
     qualified = getattr(value, "__name__" if isinstance(value, BuiltinFunctionType) else "__qualname__", "")
     for place in (getattr(value, "__module__", None), "torch.nn.functional"):  # has functions of a module in C++, too
         module = sys.modules.get(place or "")
-        if module and is_module_installed(module) and getattr(module, qualified, None) is value:
+        if module and is_from_installed_package(module) and getattr(module, qualified, None) is value:
             return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
     return ""
 

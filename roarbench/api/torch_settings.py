@@ -6,8 +6,9 @@ the CPU. Settings that change results by rounding alone (threads, deterministic 
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +23,15 @@ from roarbench.common.errors import CallerError
 
 _AUTOCAST_DEVICES = [name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name)]
 _AS_FOUND = object()
-_HOOKS = [
-    name for name in vars(global_hooks) if name.startswith("_global_") and isinstance(vars(global_hooks)[name], dict)
+_BACKENDS: Any = torch.backends
+_FLAGS = [
+    *((_BACKENDS.cudnn, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")),
+    *((_BACKENDS.cuda.matmul, f"allow_{name}") for name in ("tf32", "fp16_reduced_precision_reduction")),
+    (_BACKENDS.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
+    *((backend, "fp32_precision") for backend in list_float32_backends()),
+    (_BACKENDS.mkldnn, "enabled"),
 ]
 _NUMPY_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # NumPy's own setting
-_ATTENTION = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")  # kernels, of `torch.backends.cuda`
 _read_function_modes: Callable[[], list[Any]] = _get_current_function_mode_stack
 _read_dispatch_modes: Callable[[], list[Any]] = dispatch._get_current_dispatch_mode_stack
 _left_guards: list[Any] = []  # a guard that ended would bring back the inference mode that a function left on
@@ -39,26 +44,25 @@ class _Setting(NamedTuple):
     neutral: Any = _AS_FOUND
 
 
-def _read_autocast() -> tuple[Any, ...]:
-    return tuple((name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in _AUTOCAST_DEVICES)
+def _list_settings(
+    title: str,
+    read: Callable[[Any], Any],
+    write: Callable[[Any, Any], object],
+    names: Iterable[Any],
+    neutral: Any = _AS_FOUND,
+) -> list[_Setting]:
+    """Return one setting for each name, the first argument of both functions."""
+    return [_Setting(title, partial(read, name), partial(write, name), neutral) for name in names]
 
 
-def _write_autocast(states: tuple[Any, ...]) -> None:
-    for name, enabled, dtype in states:
-        torch.set_autocast_enabled(name, enabled)
-        torch.set_autocast_dtype(name, dtype)
+def _write_autocast(device: str, enabled: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
     torch.clear_autocast_cache()
 
 
 def _count_autocast_contexts() -> int:
     torch.autocast_increment_nesting()
     return int(torch.autocast_decrement_nesting())
-
-
-def _set_autocast_contexts(count: int) -> None:
-    """Leave the contexts that a function left open: until the outermost one ends, torch keeps rounded weights."""
-    for _ in range(_count_autocast_contexts() - count):
-        torch.autocast_decrement_nesting()
 
 
 def _write_inference_mode(enabled: bool) -> None:
@@ -74,28 +78,16 @@ def _replace_stack(now: list[Any], modes: list[Any], pop: Callable[[], object], 
         push(mode)
 
 
-def _flushes_denormals() -> bool:
-    return not bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu") * 1)
+def _read_flag(flag: tuple[Any, str]) -> Any:
+    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+        return getattr(*flag)
+    return _AS_FOUND
 
 
-def _read_backends() -> dict[tuple[Any, str], Any]:
-    backends: Any = torch.backends
-    flags = [(backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")]
-    matmul = ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
-    flags += [(backends.cuda.matmul, name) for name in matmul]
-    flags += [*((part, "fp32_precision") for part in list_float32_backends()), (backends.mkldnn, "enabled")]
-    values = {}
-    for owner, name in flags:
-        with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
-            values[owner, name] = getattr(owner, name)
-    return values
-
-
-def _write_backends(values: dict[tuple[Any, str], Any]) -> None:
-    for (owner, name), value in values.items():
-        with suppress(RuntimeError):
-            if getattr(owner, name) != value:
-                setattr(owner, name, value)
+def _write_flag(flag: tuple[Any, str], value: Any) -> None:
+    with suppress(RuntimeError):
+        if value is not _AS_FOUND and getattr(*flag) != value:
+            setattr(*flag, value)
 
 
 def _write_deterministic(state: tuple[bool, bool]) -> None:
@@ -105,10 +97,9 @@ def _write_deterministic(state: tuple[bool, bool]) -> None:
     write(enabled, warn_only=warn_only)
 
 
-def _write_global_hooks(contents: dict[str, dict[Any, Any]]) -> None:
-    for name, hooks in contents.items():
-        vars(global_hooks)[name].clear()
-        vars(global_hooks)[name].update(hooks)
+def _write_global_hooks(name: str, hooks: dict[Any, Any]) -> None:
+    vars(global_hooks)[name].clear()
+    vars(global_hooks)[name].update(hooks)
 
 
 def _write_warning_filters(filters: list[Any]) -> None:
@@ -131,8 +122,14 @@ _SETTINGS = (
     ),
     _Setting("inference mode", torch.is_inference_mode_enabled, _write_inference_mode),
     _Setting("gradients (grad mode)", torch.is_grad_enabled, torch.set_grad_enabled, True),
-    _Setting("autocast", _read_autocast, _write_autocast),
-    _Setting("", _count_autocast_contexts, _set_autocast_contexts),
+    *_list_settings("autocast", torch.is_autocast_enabled, _write_autocast, _AUTOCAST_DEVICES, False),
+    *_list_settings("autocast", torch.get_autocast_dtype, torch.set_autocast_dtype, _AUTOCAST_DEVICES),
+    # contexts that a function left open: until the outermost one ends, torch keeps rounded weights
+    _Setting(
+        "",
+        _count_autocast_contexts,
+        lambda count: [torch.autocast_decrement_nesting() for _ in range(_count_autocast_contexts() - count)],
+    ),
     _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32),
     _Setting(
         "anomaly detection",
@@ -146,17 +143,24 @@ _SETTINGS = (
         _write_deterministic,
     ),
     _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
-    _Setting("the handling of denormal numbers", _flushes_denormals, torch.set_flush_denormal, False),
-    _Setting("precision and kernels (torch.backends)", _read_backends, _write_backends),
     _Setting(
-        "the kernels of attention",
-        lambda: {name: getattr(torch.backends.cuda, f"{name}_enabled")() for name in _ATTENTION},
-        lambda states: [getattr(torch.backends.cuda, f"enable_{name}")(on) for name, on in states.items()],
+        "the handling of denormal numbers",
+        lambda: not bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu") * 1),
+        torch.set_flush_denormal,
+        False,
     ),
-    _Setting(
+    *_list_settings("precision and kernels (torch.backends)", _read_flag, _write_flag, _FLAGS),
+    *_list_settings(
+        "the kernels of attention",
+        lambda name: getattr(torch.backends.cuda, f"{name}_enabled")(),
+        lambda name, enabled: getattr(torch.backends.cuda, f"enable_{name}")(enabled),
+        ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp"),
+    ),
+    *_list_settings(
         "the hooks of all modules (torch.nn.modules.module)",
-        lambda: {name: dict(vars(global_hooks)[name]) for name in _HOOKS},
+        lambda name: dict(vars(global_hooks)[name]),
         _write_global_hooks,
+        [name for name, value in vars(global_hooks).items() if name.startswith("_global_") and isinstance(value, dict)],
     ),
     # of these, a function that changes them would lose this package's warnings, or make the computation of others fail
     _Setting("", lambda: list(warnings.filters), _write_warning_filters),
@@ -175,28 +179,15 @@ def restore_settings(before: list[Any]) -> list[str]:
         if setting.read() != value:
             setting.write(value)
             changed.append(setting.title)
-    return list(filter(None, changed))
+    return list(filter(None, dict.fromkeys(changed)))
 
 
 @contextmanager
 def set_neutral_settings() -> Iterator[None]:
-    """Set neutral settings in the block, and restore the caller's at its end; refuse transforms of torch."""
-    _refuse_transforms()
-    with torch.inference_mode(False):  # at its end, this restores the caller's grad mode, too
-        before = read_settings()
-        try:
-            for setting in _SETTINGS:
-                if setting.neutral is not _AS_FOUND and setting.read() != setting.neutral:
-                    setting.write(setting.neutral)
-            if any(enabled for _, enabled, _ in _read_autocast()):
-                _write_autocast(tuple((name, False, dtype) for name, _, dtype in _read_autocast()))
-            yield
-        finally:
-            restore_settings(before)
+    """Set neutral settings in the block, and restore the caller's at its end.
 
-
-def _refuse_transforms() -> None:
-    """Raise CallerError where each operation of torch is transformed, traced or replaced."""
+    CallerError where each operation of torch is transformed, traced or replaced.
+    """
     modes = [mode for mode in _read_function_modes() if not isinstance(mode, DeviceContext)]
     seen = ", ".join(type(mode).__name__ for mode in (*modes, *_read_dispatch_modes()))
     if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -205,3 +196,12 @@ def _refuse_transforms() -> None:
         seen = "a tracer or compiler of torch"
     if seen:
         raise CallerError(f"{seen} is active, which changes what torch computes; call roarbench outside of it")
+    with torch.inference_mode(False):  # at its end, this restores the caller's grad mode, too
+        before = read_settings()
+        try:
+            for setting in _SETTINGS:
+                if setting.neutral is not _AS_FOUND and setting.read() != setting.neutral:
+                    setting.write(setting.neutral)
+            yield
+        finally:
+            restore_settings(before)

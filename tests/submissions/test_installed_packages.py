@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from roarbench.api.source_of_definitions import is_module_installed
+from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.common.errors import SandboxError
 from roarbench.submissions import installed_packages, sandbox_isolation
 from roarbench.submissions.installed_packages import list_package_folders, list_package_paths
@@ -41,8 +41,8 @@ def target(tmp_path, monkeypatch):
 
 
 def test_package_on_the_path_is_installed_and_file_beside_it_is_not(target):
-    assert is_module_installed(import_module("targeted"))
-    assert not is_module_installed(import_module("own_file"))
+    assert is_from_installed_package(import_module("targeted"))
+    assert not is_from_installed_package(import_module("own_file"))
     assert str(target) in list_package_folders()
     paths = [path for path in list_package_paths() if path.startswith(str(target))]
     assert paths == [f"{target}/targeted", f"{target}/targeted-1.0.dist-info"]
@@ -51,7 +51,7 @@ def test_package_on_the_path_is_installed_and_file_beside_it_is_not(target):
 def test_package_installed_meanwhile_is_found(target):
     assert str(target) in list_package_folders()
     install(target, "later")
-    assert is_module_installed(import_module("later"))
+    assert is_from_installed_package(import_module("later"))
 
 
 def test_folder_without_packages_or_with_another_name_is_told_apart(tmp_path, monkeypatch):
@@ -71,7 +71,7 @@ def test_linked_package_is_installed(target, tmp_path):
     cached = tmp_path / "cache.py"
     (target / "linked" / "__init__.py").rename(cached)
     (target / "linked" / "__init__.py").symlink_to(cached)
-    assert is_module_installed(import_module("linked"))
+    assert is_from_installed_package(import_module("linked"))
 
 
 def list_imported_modules(file):
