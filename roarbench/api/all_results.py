@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,19 +40,30 @@ def load_all_results() -> "pandas.DataFrame":
     Gains of different suites come from different networks and images. Versions and levels are text; `control` and
     `submission` are True or False. Missing values are None or NaN. `attrs["left_out"]` says for each suite and protocol
     how many rows have no gain, and why: incomplete rows, or rows whose results differ in their networks or rankings.
+    After a second, a terminal shows the progress.
 
     Examples:
         >>> gains = load_all_results()
         >>> "benchmark-imagenette64" in set(gains["suite"])
         True
     """
-    rows, left_out = list[tuple[object, ...]](), list[str]()
+    rows, left_out, start, shown = list[tuple[object, ...]](), list[str](), time.monotonic(), ""
     with pause_garbage_collection():
         import pandas
 
-        for some, counts in map(_list_gains_and_counts, _collect_newest_results()):
+        files = read_index_and_check_folder(RESULTS) if RESULTS else []
+        titles = list_newest_versions(files)
+        for number, title in enumerate(titles):
+            if sys.stderr.isatty() and time.monotonic() - start > _SECONDS_WITHOUT_PROGRESS:
+                shown = f"reading published results: suite {number + 1} of {len(titles)}"
+                print(f"\r{shown}", end="", file=sys.stderr, flush=True)
+            assert RESULTS is not None, "only a folder has titles"
+            of_suite = [file for file in files if file.versioned_suite == title]
+            some, counts = _list_gains_and_counts(collect_published_results(RESULTS, title, of_suite))
             rows += some
             left_out += counts
+    if shown:
+        print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
     frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
     frame.attrs = {"left_out": left_out}
     return frame
@@ -78,21 +89,6 @@ def _list_gains_and_counts(results: SuiteResults) -> tuple[list[tuple[object, ..
             kind = (row.is_control_or_search, row.submitted)
             rows.append((*shared, name, *judged.gain, judged.verdict, judged.seeds, *kind, levels, str(unit)))
     return rows, left_out
-
-
-def _collect_newest_results() -> Iterator[SuiteResults]:
-    """Yield the published results of every suite's newest version; after a second, a terminal shows the progress."""
-    if RESULTS is None:
-        return
-    files = read_index_and_check_folder(RESULTS)
-    titles, start, shown = list_newest_versions(files), time.monotonic(), ""
-    for number, title in enumerate(titles):
-        if sys.stderr.isatty() and time.monotonic() - start > _SECONDS_WITHOUT_PROGRESS:
-            shown = f"reading published results: suite {number + 1} of {len(titles)}"
-            print(f"\r{shown}", end="", file=sys.stderr, flush=True)
-        yield collect_published_results(RESULTS, title, [file for file in files if file.versioned_suite == title])
-    if shown:
-        print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
 
 
 _SUITES, _ANNOTATIONS, _MASKS = b"roarbench_suites", b"roarbench_remarks", "masks "

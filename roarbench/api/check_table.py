@@ -69,9 +69,13 @@ class CheckTable(GainTable):
         """Return the table with its columns and notes."""
         columns = [make_column(ROW_KEY, self._names, "estimator", side="left")]
         for column in self.gains:
-            values = [self.gain(column, name).value for name in self._names]
-            texts = [self._format_gain(column, name) for name in self._names]
-            columns.append(make_column(column, values, column, texts))
+            gains = [self.gain(column, name) for name in self._names]
+            fixed = [column == OWN and self._is_fixed(column, name) for name in self._names]
+            texts = [
+                OwnNetworkVerdict.BY_CONSTRUCTION.value if is_fixed else format_interval(gain)
+                for gain, is_fixed in zip(gains, fixed, strict=True)
+            ]
+            columns.append(make_column(column, [gain.value for gain in gains], column, texts))
         columns += [make_column(key, [text] * len(self._names)) for key, text in self._chance_note_column.items()]
         return Table("", tuple(columns), tuple(self.caption.split("\n")))
 
@@ -131,13 +135,14 @@ class CheckTable(GainTable):
         """Describe each column's leader and the pairs whose order changes significantly, or say why there are none."""
         if reason := self.at_chance_warning or (FEW_IMAGES if self.images < FEWEST_IMAGES else ""):
             return reason
-        leaders = self.leaders
-        clauses = [
-            f"{name} leads {column}{self._describe_close_rows(column, name)}"
-            for column, name in leaders.items()
-            if name
-        ]
-        if without := [column for column, name in leaders.items() if not name]:
+        leaders, clauses = self.leaders, []
+        for column, leader in ((column, leader) for column, leader in leaders.items() if leader):
+            others = [name for name in self._names if name != leader and not self._is_fixed(column, name)]
+            close = [name for name in others if self._judge(column, leader, name) is not Verdict.BETTER]
+            clauses.append(
+                f"{leader} leads {column}" + (f" (not significantly above {list_some(close)})" if close else "")
+            )
+        if without := [column for column, leader in leaders.items() if not leader]:
             clauses.append(f"no estimator leads {' or '.join(without) if clauses else 'a column'}")
         pairs, leads = self.reversed, ", ".join(clauses)
         if not pairs:
@@ -153,20 +158,17 @@ class CheckTable(GainTable):
         computed = [(column, name) for column in self.gains for name in self._names if not self._is_fixed(column, name)]
         zeros = describe_zero_gains(self.gain(*cell) for cell in computed if not self._has_few_images(cell[0]))
         agree = f" {OWN}: the {self.own_network.images} images on which all networks agree." if self.own_network else ""
+        own = f"; those of {OWN} also over networks" if self.own_network else ""
+        if own and self._has_few_images(OWN):
+            own = f"; none for {OWN}, because the networks agree on fewer than {FEWEST_IMAGES} images"
+        # of few images, the first line says so
+        intervals = "" if self.images < FEWEST_IMAGES else f"\n95 % intervals over images{own}."
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}, of which the network classifies "
             f"{format_percent_number(self.accuracy)} % correctly; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
-            f"Random's, lerf: less).{agree}{self._describe_intervals()}{zeros}"
+            f"Random's, lerf: less).{agree}{intervals}{zeros}"
         )
-
-    def _describe_intervals(self) -> str:
-        if self.images < FEWEST_IMAGES:
-            return ""  # the first line says so
-        own = f"; those of {OWN} also over networks" if self.own_network else ""
-        if own and self._has_few_images(OWN):
-            own = f"; none for {OWN}, because the networks agree on fewer than {FEWEST_IMAGES} images"
-        return f"\n95 % intervals over images{own}."
 
     @property
     def _names(self) -> list[str]:
@@ -200,13 +202,3 @@ class CheckTable(GainTable):
         if column == OWN and self.own_network:
             return self.own_network.verdicts[name] is OwnNetworkVerdict.BY_CONSTRUCTION
         return name == CONTROLS[0]
-
-    def _describe_close_rows(self, column: str, leader: str) -> str:
-        others = [name for name in self._names if name != leader and not self._is_fixed(column, name)]
-        close = [name for name in others if self._judge(column, leader, name) is not Verdict.BETTER]
-        return f" (not significantly above {list_some(close)})" if close else ""
-
-    def _format_gain(self, column: str, name: str) -> str:
-        if column == OWN and self._is_fixed(column, name):
-            return OwnNetworkVerdict.BY_CONSTRUCTION.value
-        return format_interval(self.gain(column, name))

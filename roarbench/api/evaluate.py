@@ -273,7 +273,17 @@ class _Evaluation(NamedTuple):
 
     def _evaluate_precomputed_maps(self, name: str, maps: MapsBySplit) -> tuple[str, SuiteSpec]:
         """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""
-        plan = self._select_possible_protocols(name, maps)
+        plan = apply_selection_options(self.suite.runnable_plan, replace(self.settings, seeds=None))
+        possible = [block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain)]
+        if Split.TRAIN not in maps and len(possible) < len(plan.blocks):
+            run, everything = ({block.protocol.name: None for block in part} for part in (possible, plan.blocks))
+            left_out = ", ".join(protocol for protocol in everything if protocol not in run)
+            if not possible:
+                seen = f"{name} has maps of test images only, but {left_out} of {plan.title}"
+                raise CallerError(f'{seen} also needs maps of training images; pass {{"test": maps, "train": maps}}')
+            words = f"{name} is run under {', '.join(run)}; {left_out} also needs maps of training images"
+            self.console.print(words, soft_wrap=True)
+            plan = replace(plan, blocks=tuple(possible))
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
         networks = work.suite.references
         for split, arrays in maps.items():
@@ -296,22 +306,6 @@ class _Evaluation(NamedTuple):
         _rank_precomputed_maps(row, maps, replace(work, suite=part))
         self._run_plan(part)
         return row, part
-
-    def _select_possible_protocols(self, name: str, maps: MapsBySplit) -> SuiteSpec:
-        plan = apply_selection_options(self.suite.runnable_plan, replace(self.settings, seeds=None))
-        if Split.TRAIN in maps:
-            return plan
-        blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
-        if blocks == plan.blocks:
-            return plan
-        run, everything = ({block.protocol.name: None for block in part} for part in (blocks, plan.blocks))
-        left_out = ", ".join(protocol for protocol in everything if protocol not in run)
-        if not blocks:
-            seen = f"{name} has maps of test images only, but {left_out} of {plan.title}"
-            raise CallerError(f'{seen} also needs maps of training images; pass {{"test": maps, "train": maps}}')
-        words = f"{name} is run under {', '.join(run)}; {left_out} also needs maps of training images"
-        self.console.print(words, soft_wrap=True)
-        return replace(plan, blocks=blocks)
 
     def _select_rows_of_suite(self, plan: SuiteSpec, ids: Collection[str]) -> SuiteSpec:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""

@@ -141,16 +141,37 @@ class EvaluatedRows:
         Raises:
             CallerError: There is no such row, both rows are the same, or the suite lacks the protocol for one of them.
         """
-        rows = (self.find_row_id(first), self.find_row_id(second))
-        if rows[0] == rows[1]:
+        ids = (self.find_row_id(first), self.find_row_id(second))
+        if ids[0] == ids[1]:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
-        names = dict(zip(rows, (first, second), strict=True))
-        table = replace(self, rows=None).table(protocol, unit)
-        found = [_compare_within_table(part, names) for part in table.tables]
+        names, found = dict(zip(ids, (first, second), strict=True)), list[Difference | None]()
+        tables = replace(self, rows=None).table(protocol, unit).tables
+        for table in tables:
+            rows = {row.estimator: row for row in table.rows}
+            if not names.keys() <= rows.keys():
+                found.append(None)
+                continue
+            row, other = (rows[id_] for id_ in ids)
+            judges, board = judge_suite(table.suite_results, table.unit), table.board
+            points, comparison, *_, planned = compare_rows(judges, board.protocol, table.unit, *ids)
+            difference = Difference(
+                *points,
+                p_adjusted=comparison and comparison.q,
+                verdict=comparison and comparison.verdict,
+                gains=(row.gain, other.gain),
+                protocol=board.protocol.name,
+                unit=table.unit,
+                beside_zero=(row.network and row.network.verdict, other.network and other.network.verdict),
+                subtraction=describe_subtraction(board.protocol, names),
+                planned=planned,
+                unfinished=table.unfinished_text if any(map(table.runs.is_unfinished, ids)) else "",
+                names=(first, second),
+            )
+            found.append(difference)
         if len(found) > 1:
             return TwoDifferences(*found)
         if found[0] is None:
-            raise CallerError(f"{table.tables[0].board.protocol.name} is not run for both {first} and {second}")
+            raise CallerError(f"{tables[0].board.protocol.name} is not run for both {first} and {second}")
         return found[0]
 
     def plot(
@@ -204,22 +225,3 @@ class EvaluatedRows:
             listed = {**self._rows_by_name, **dict.fromkeys(self.rows or known)}
             raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")
         return name
-
-
-def _compare_within_table(table: SuiteTable, names: Mapping[str, str]) -> Difference | None:
-    """Compare two rows, whose names are given by id; None if the table lacks one."""
-    first, second = names
-    rows = {row.estimator: row for row in table.rows}
-    if first not in rows or second not in rows:
-        return None
-    row, other_row, protocol = rows[first], rows[second], table.board.protocol
-    judges = judge_suite(table.suite_results, table.unit)
-    points, comparison, *_, planned = compare_rows(judges, protocol, table.unit, first, second)
-    p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
-    beside_zero = (row.network and row.network.verdict, other_row.network and other_row.network.verdict)
-    gains = (row.gain, other_row.gain)
-    subtraction = describe_subtraction(protocol, names)
-    board = (protocol.name, table.unit)
-    unfinished = table.unfinished_text if any(map(table.runs.is_unfinished, names)) else ""
-    found = (*points, p_adjusted, verdict, gains, *board, beside_zero, subtraction, planned, unfinished)
-    return Difference(*found, (names[first], names[second]))

@@ -222,33 +222,32 @@ class Preprocessing:
             CallerError: The list is empty or not a list, or a file is not an image, or is damaged.
         """
         single = isinstance(photographs, str | Path | PIL.Image.Image) or not isinstance(photographs, Iterable)
-        prepared = [] if single else [self._prepare_photograph(photograph) for photograph in photographs]
+        record = make_user_dataset_record("", len(self.mean), self.crop)
+        record = replace(record, resize=self.resize, interpolation=self.interpolation)
+        mean, std = (np.array(moment, np.float32)[:, None, None] for moment in (self.mean, self.std))
+        prepared = []
+        for photograph in () if single else photographs:
+            if isinstance(photograph, PIL.Image.Image):
+                subject = str(getattr(photograph, "filename", "")) or f"an image of mode {photograph.mode}"
+                try:
+                    decoded = decode_picture(photograph, record)
+                except UnusableValues as error:
+                    raise CallerError(str(error)) from None
+            elif isinstance(photograph, str | Path):
+                subject = str(photograph)
+                with convert_read_errors(photograph, "name an image file", CallerError):
+                    decoded = decode_image(Path(photograph).read_bytes(), record)
+            else:
+                raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
+            if any(map(is_damage, decoded.repairs)):
+                raise CallerError(f"{subject} is {', '.join(decoded.repairs)}; leave it out, or save it again")
+            if 0 < decoded.bits <= FEW_BITS:
+                raise CallerError(f"{subject} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
+            if FEW_SHADES in decoded.repairs:
+                seen = f"{subject} uses a small part of 16 bits, of which 8 bits would keep few shades"
+                raise CallerError(f"{seen}; save it with 8 bits")
+            prepared.append((decoded.pixels - mean) / std)
         if not prepared:
             seen = describe_type(photographs) if single else "an empty list"
             raise CallerError(f"photographs are {seen}; expected a list of paths or Pillow images")
-        mean, std = (np.array(moment, np.float32)[:, None, None] for moment in (self.mean, self.std))
-        return np.stack([(pixels - mean) / std for pixels in prepared])
-
-    def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
-        record = make_user_dataset_record("", len(self.mean), self.crop)
-        record = replace(record, resize=self.resize, interpolation=self.interpolation)
-        if isinstance(photograph, PIL.Image.Image):
-            subject = str(getattr(photograph, "filename", "")) or f"an image of mode {photograph.mode}"
-            try:
-                decoded = decode_picture(photograph, record)
-            except UnusableValues as error:
-                raise CallerError(str(error)) from None
-        elif isinstance(photograph, str | Path):
-            subject = str(photograph)
-            with convert_read_errors(photograph, "name an image file", CallerError):
-                decoded = decode_image(Path(photograph).read_bytes(), record)
-        else:
-            raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
-        if any(map(is_damage, decoded.repairs)):
-            raise CallerError(f"{subject} is {', '.join(decoded.repairs)}; leave it out, or save it again")
-        if 0 < decoded.bits <= FEW_BITS:
-            raise CallerError(f"{subject} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
-        if FEW_SHADES in decoded.repairs:
-            seen = f"{subject} uses a small part of 16 bits, of which 8 bits would keep few shades"
-            raise CallerError(f"{seen}; save it with 8 bits")
-        return decoded.pixels
+        return np.stack(prepared)

@@ -1,8 +1,12 @@
-"""Find functions whose maps are of another class than the target, turned, or by rules that miss functions."""
+"""Find functions whose maps are of another class than the target, turned, or by rules that miss functions.
+
+Arrays of maps in another order than the images or networks, or with reversed channels, are found by means of gradients;
+maps that resemble no gradient, such as class-activation maps, show no order.
+"""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -12,23 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from roarbench.api.inputs import move_to_model
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
 from roarbench.submissions.limits_and_faults import TURNED
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_turned, change_corners
 
-_OTHER_CLASS = (
-    "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row is not "
-    "about the predicted class; explain the given targets"
-)
-_LOSS = (
-    "is the gradient of the loss, or of minus the logit, so it ranks the most important features last; negate it, or "
-    "take absolute values"
-)
-_MISSED = (
-    "misses activations or pools that the network calls as functions, such as torch.nn.functional.relu: the rules of "
-    "captum, zennit and others reach modules alone; write a module for each use, or use 'gb' or 'deeplift'"
-)
 _RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, torch.ops.aten.relu.default)
 _MODULES: dict[Any, type[nn.Module]] = {
     **dict.fromkeys(_RELUS, nn.ReLU),
@@ -40,6 +33,14 @@ _OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arg
 _ADDED = "roarbench_added"  # name of the part that a network has meanwhile
 _SAME_DIRECTION = 0.999  # cosine; rounding changes it by less
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
+_FEATURES = 2**12  # compared features of a map
+FEWEST_COMPARED, MOST_COMPARED = 20, 400  # images of arrays
+_OUTLIERS = 2  # images that a map may fit, such as its own if maps are in another order
+# a map fits better elsewhere if its fit is this many deviations above its usual fits, and twice its own fit
+_CLEAR, _SHARE = 8.0, 0.25
+_OTHER_IMAGE = "other images than their own; pass them in the order of the images"
+_OTHER_NETWORK = "other networks than their own; pass arrays in the order of the networks"
+_REVERSED = "the images with channels reversed; pass them with the channels of the images, such as RGB"
 
 
 def describe_unfit_maps(
@@ -50,13 +51,35 @@ def describe_unfit_maps(
     `make_maps(images, targets)` makes such maps, also within a context `watch`.
     """
     if _is_of_another_class(partial(make_maps, images), maps, network, images, targets):
-        yield _OTHER_CLASS
-    if _is_gradient_of_loss(maps, network, images, targets):
-        yield _LOSS
+        yield (
+            "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row "
+            "is not about the predicted class; explain the given targets"
+        )
+    # maps are exactly minus the gradient of the logit or its log-probability, or this times the input; of maps with
+    # less than one number per feature, the channels' sum is meant
+    gradients = []
+    with suppress(Exception), torch.enable_grad():  # the network may have no gradient
+        inputs = images.clone().requires_grad_()
+        logits = network(inputs)
+        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
+        gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
+    for expected in (*gradients, *(gradient * images for gradient in gradients)):
+        compared = expected if maps.shape == expected.shape else expected.sum(1)
+        similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
+        if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1
+            yield (
+                "is the gradient of the loss, or of minus the logit, so it ranks the most important features last; "
+                "negate it, or take absolute values"
+            )
+            break
     if are_turned(maps, (make_maps(changed, targets) for changed in change_corners(images))):
         yield TURNED
     if _misses_functions(partial(make_maps, images, targets), maps, network, images):
-        yield _MISSED
+        yield (
+            "misses activations or pools that the network calls as functions, such as torch.nn.functional.relu: the "
+            "rules of captum, zennit and others reach modules alone; write a module for each use, or use 'gb' or "
+            "'deeplift'"
+        )
 
 
 def _is_of_another_class(
@@ -94,25 +117,6 @@ def _is_of_another_class(
     of_constant = make_changed(lambda own, rest: (0 * own, rest))
     kept = (plain - of_constant).norm(dim=1) < _KEPT * spread
     return bool((changed & kept).any())
-
-
-def _is_gradient_of_loss(maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor) -> bool:
-    """Return whether maps are exactly minus the gradient of the logit or its log-probability, or this times the input.
-
-    Of maps with less than one number per feature, the channels' sum is meant.
-    """
-    gradients = []
-    with suppress(Exception), torch.enable_grad():  # the network may have no gradient
-        inputs = images.clone().requires_grad_()
-        logits = network(inputs)
-        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
-        gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
-    for expected in (*gradients, *(gradient * images for gradient in gradients)):
-        compared = expected if maps.shape == expected.shape else expected.sum(1)
-        similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
-        if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1
-            return True
-    return False
 
 
 def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, targets: Tensor) -> bool:
@@ -178,9 +182,9 @@ def _call_modules(network: nn.Module, calls: "_ModuleCalls") -> Iterator[None]:
     with ExitStack() as stack:
         for module in network.modules():
             if isinstance(module, tuple(_MODULES.values())):
-                stack.callback(module.register_forward_pre_hook(calls.enter_module).remove)
-                stack.callback(module.register_forward_hook(calls.leave_module, always_call=True).remove)
-        stack.callback(network.register_forward_pre_hook(calls.begin).remove)
+                stack.callback(module.register_forward_pre_hook(partial(calls.move, 1)).remove)
+                stack.callback(module.register_forward_hook(partial(calls.move, -1), always_call=True).remove)
+        stack.callback(network.register_forward_pre_hook(lambda *_: calls.counts.clear()).remove)
         stack.enter_context(_add_modules(network, calls.added))
         with calls:
             yield
@@ -202,15 +206,9 @@ class _ModuleCalls(TorchFunctionMode):
         self.added, self.depth = _AddedModules(), 0
         self.modules, self.counts = defaultdict[str, list[nn.Module]](list), Counter[str]()  # by kind and arguments
 
-    def begin(self, *_: Any) -> None:
-        """Start a forward pass of the network, of which this is a hook."""
-        self.counts.clear()
-
-    def enter_module(self, *_: Any) -> None:
-        self.depth += 1
-
-    def leave_module(self, *_: Any) -> None:
-        self.depth -= 1
+    def move(self, steps: int, *_: Any) -> None:
+        """Enter a module that a function may be part of, or leave it."""
+        self.depth += steps
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
@@ -225,3 +223,59 @@ class _ModuleCalls(TorchFunctionMode):
             self.added.append(modules[-1])
         self.counts[kind] += 1
         return modules[number](arguments[0])
+
+
+def compute_references(networks: Sequence[nn.Module], images: Tensor, parts: Sequence[slice]) -> list[list[Tensor]]:
+    """Return, for each network, what maps of the images may resemble: gradients, input x gradient, their sizes."""
+    references, mean = [], images.mean((0, 2, 3), keepdim=True)
+    for network in networks:
+        views = []
+        for part in parts:
+            inputs = move_to_model(network, images[part]).clone().requires_grad_()
+            with torch.enable_grad():
+                largest = extract_logits(network(inputs)).amax(1).sum()
+            gradient = torch.autograd.grad(largest, inputs)[0].cpu().float()
+            views.append((_thin(gradient), _thin(gradient * (images[part] - mean)), _thin(gradient.abs())))
+        references.append([_standardise(torch.cat(view)) for view in zip(*views, strict=True)])
+    return references
+
+
+def describe_misplaced_maps(maps: Iterable[Tensor], references: Sequence[Sequence[Tensor]]) -> str:
+    """Return what many maps fit better than their image or network; empty if there is no sign of that.
+
+    `maps` has an array (n, c, h, w) for each network, `references` is the result of `compute_references`.
+    """
+    for number, own in enumerate(maps):
+        given = [_thin(own), _thin(own.flip(1))]
+        signed, sizes = ([*map(_standardise, parts)] for parts in (given, map(torch.abs, given)))
+        for view, (features, turned) in enumerate((signed, signed, sizes)):
+            fits = features @ references[number][view].T  # to each image
+            others = fits.clone().fill_diagonal_(torch.nan)
+            usual = others.sort(1).values[:, : -1 - _OUTLIERS]  # NaN is last
+            # fits of independent maps vary as much as the limit; maps of a linear network have few different fits
+            middle, spread = usual.mean(1), usual.std(1).clamp(min=features.shape[1] ** -0.5)
+            elsewhere = {_OTHER_IMAGE: others.nan_to_num(-1).amax(1)}
+            for network in (network for position, network in enumerate(references) if position != number):
+                fit = (features * network[view]).sum(1)
+                elsewhere[_OTHER_NETWORK] = torch.maximum(fit, elsewhere.get(_OTHER_NETWORK, fit))
+            elsewhere[_REVERSED] = (turned * references[number][view]).sum(1)
+            fit_own = fits.diagonal() - middle
+            for found, fit in elsewhere.items():
+                better = fit - middle
+                if float(((better > _CLEAR * spread) & (better > 2 * fit_own)).float().mean()) > _SHARE:
+                    return found
+    return ""
+
+
+def _thin(maps: Tensor) -> Tensor:
+    """Return some features of maps (n, c, h, w)."""
+    flat = maps.flatten(1)
+    return flat[:, :: -(-flat.shape[1] // _FEATURES)]
+
+
+def _standardise(maps: Tensor) -> Tensor:
+    """Return ranks of features, (n, d), minus the mean of all maps, with length 1."""
+    numbers = torch.arange(maps.shape[1], dtype=torch.float64).expand(maps.shape)
+    ranks = torch.empty_like(numbers).scatter_(1, maps.argsort(1), numbers)
+    ranks -= ranks.mean(0)
+    return F.normalize(ranks - ranks.mean(1, keepdim=True)).float()

@@ -18,7 +18,6 @@ from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import describe_type, fit_on_one_line, format_count
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import Estimator
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.submissions.submission_calls import adapt_captum, adapt_function, adapt_quantus
 
@@ -45,11 +44,15 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
             seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
         if isinstance(estimator, str):
-            built_in[name] = _find_estimator_usable_without_suite(estimator, is_table(images))
+            row = built_in[name] = find_estimator(estimator)
+            needs_labels = row.uses_ground_truth or row.uses_prediction
+            if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
+                remedy = "pass a function, or another id from `roarbench estimators`"
+                raise CallerError(f"'{estimator}' needs a suite; {remedy}")
+            if is_table(images) and row.uses_neighbouring_features:
+                raise CallerError(f"'{estimator}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
         elif callable(estimator) and not isinstance(estimator, nn.Module):
-            if networks > 1:
-                _refuse_layer_of_one_network(name, estimator)
-            functions[name] = _wrap_function(name, estimator)
+            functions[name] = _wrap_function(name, estimator, networks)
         else:
             functions[name] = _wrap_arrays(name, estimator, images, networks)
             arrays.append(name)
@@ -82,28 +85,36 @@ def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
     return {str(estimator): estimator for estimator in listed}
 
 
-def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
-    row = find_estimator(name)
-    needs_labels = row.uses_ground_truth or row.uses_prediction
-    if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
-        raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
-    if tabular and row.uses_neighbouring_features:
-        raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
-    return row
+def _wrap_function(name: str, function: Callable[..., Any], networks: int) -> Explainer:
+    """Wrap a function or class by its signature.
 
-
-def _refuse_layer_of_one_network(name: str, estimator: Callable[..., Any]) -> None:
-    """Raise CallerError for a captum class with a layer, which belongs to one of several networks."""
-    if not isinstance(estimator, partial) or not hasattr(estimator.func, "attribute"):
-        return
-    if any(isinstance(value, nn.Module) for value in (*estimator.args, *estimator.keywords.values())):
+    Its random generator is seeded by a batch's first image, equally for every network.
+    """
+    call, (signature, needed) = function, read_signature(function)
+    if (
+        networks > 1
+        and isinstance(function, partial)
+        and hasattr(function.func, "attribute")
+        and any(isinstance(value, nn.Module) for value in (*function.args, *function.keywords.values()))
+    ):
         seen = f"{name} has a layer of one network, and there are several"
-        raise CallerError(f"{seen}; write lambda model: {estimator.func.__name__}(model, model.LAYER)")
-
-
-def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
-    """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
-    call = _adapt_by_signature(name, function)
+        raise CallerError(f"{seen}; write lambda model: {function.func.__name__}(model, model.LAYER)")
+    if hasattr(getattr(function, "__self__", None), "attribute"):
+        raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
+    if isinstance(function, type) and hasattr(function, "attribute"):
+        if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
+            remedy = "pass a function of the network that returns the object"
+            raise CallerError(f"{name} needs more arguments than a network; {remedy}")
+        refuse_missing_arguments(name, function)
+        call = adapt_captum(function)
+    elif is_quantus_signature(signature):
+        call = adapt_quantus(function)
+    elif needed == 1:
+        call = adapt_captum(lambda model: _check_attribution(name, function(model)))
+    elif needed == 3:
+        call = adapt_function(function)
+    elif needed != 4:
+        raise CallerError(f"{name} has {needed} arguments without a default; {_EXPECTED}")
 
     def explain(batch: ExplainedBatch) -> Tensor:
         generator = torch.Generator().manual_seed(int(batch.ids[0]))
@@ -116,28 +127,6 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
         return to_map_tensor(maps, f"maps of {name}").clone()  # a function may reuse its array in the next call
 
     return explain
-
-
-def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of (model, images, targets, generator) that calls `function` according to its signature."""
-    if hasattr(getattr(function, "__self__", None), "attribute"):
-        raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
-    signature, needed = read_signature(function)
-    if isinstance(function, type) and hasattr(function, "attribute"):
-        if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
-            remedy = "pass a function of the network that returns the object"
-            raise CallerError(f"{name} needs more arguments than a network; {remedy}")
-        refuse_missing_arguments(name, function)
-        return adapt_captum(function)
-    if is_quantus_signature(signature):
-        return adapt_quantus(function)
-    if needed == 3:
-        return adapt_function(function)
-    if needed == 1:
-        return adapt_captum(lambda model: _check_attribution(name, function(model)))
-    if needed == 4:
-        return function
-    raise CallerError(f"{name} has {needed} arguments without a default; {_EXPECTED}")
 
 
 def _check_attribution(name: str, attribution: Any) -> Any:

@@ -26,7 +26,6 @@ from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
 from roarbench.common.text import describe_error, format_count
-from roarbench.compute.degraded_images import degrade
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.prediction import choose_scoring_batch_size
@@ -135,12 +134,12 @@ class ThreadedNetworks(NamedTuple):
 
 
 class RemovalMeasure(NamedTuple):
-    """Accuracy of the first network after a fill replaces features from one end of a ranking."""
+    """Replacement of features from one end of a ranking by a fill."""
 
     order: Order
-    fill: str
     levels: tuple[float, ...]
     fill_images: FillFunction
+    fill: str = "mean"
 
     @property
     def title(self) -> str:
@@ -154,11 +153,9 @@ class ScoringRequest(NamedTuple):
     pixels: Tensor
     targets: Tensor  # the first network's predicted classes, int64 (n,)
     agreed: NDArray[np.bool_]  # (n,), True if all networks predict one class; own-network gain uses only these images
-    own_order: Order  # removal of features for own-network gain: from one end of a ranking, at these levels …
-    own_levels: tuple[float, ...]
-    own_fill: Tensor  # … by this value, (c,)
+    own: RemovalMeasure  # removal for own-network gain
     labels: Tensor  # true classes, int64 (n,), by which columns are scored
-    columns: Sequence[RemovalMeasure] = ()
+    columns: Sequence[RemovalMeasure] = ()  # by accuracy of the first network
 
     def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
@@ -242,10 +239,10 @@ def _score_batch(
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked_maps` has one estimator's maps for each explained network."""
     orders, tied = [maps.order for maps in ranked_maps], [share for maps in ranked_maps for share in maps.tied]
-    levels, images, correct = request.own_levels, request.pixels[rows], list[NDArray[np.bool_]]()
+    own, shape, correct = request.own, request.pixels[rows].shape, list[NDArray[np.bool_]]()
     if request.columns:
         filled = [
-            column.fill_images(rows, mark_removed(orders[0], images.shape, t, column.order))
+            column.fill_images(rows, mark_removed(orders[0], shape, t, column.order))
             for column in request.columns
             for t in column.levels
         ]
@@ -253,14 +250,16 @@ def _score_batch(
         ends = np.cumsum([len(column.levels) for column in request.columns])[:-1]
         correct = np.split((predicted == request.labels[rows]).numpy(), ends)
     if len(orders) == 1:
-        return MapScores(correct, np.zeros((len(networks), len(networks), len(levels), 0), np.bool_), False, tied)
-    masks = [[mark_removed(ranking, images.shape, t, request.own_order) for t in levels] for ranking in orders]
-    kept = np.zeros((len(orders), len(networks), len(levels), len(rows)), np.bool_)
+        return MapScores(correct, np.zeros((len(networks), len(networks), len(own.levels), 0), np.bool_), False, tied)
+    masks = [[mark_removed(ranking, shape, t, own.order) for t in own.levels] for ranking in orders]
+    kept = np.zeros((len(orders), len(networks), len(own.levels), len(rows)), np.bool_)
     # equal masks add nothing to the gain, whatever the networks predict, so the networks are not run
-    masks_differ = not all(torch.equal(mask, first) for own in masks for mask, first in zip(own, masks[0], strict=True))
+    masks_differ = not all(
+        torch.equal(mask, first) for each in masks for mask, first in zip(each, masks[0], strict=True)
+    )
     if masks_differ:
-        degraded = torch.cat([degrade(images, mask, request.own_fill) for own in masks for mask in own])
+        degraded = torch.cat([own.fill_images(rows, mask) for of_network in masks for mask in of_network])
         for number, network in enumerate(networks):
-            predicted = predict_degraded_images(network, degraded).view(len(orders), len(levels), len(rows))
+            predicted = predict_degraded_images(network, degraded).view(len(orders), len(own.levels), len(rows))
             kept[:, number] = (predicted == request.targets[rows]).numpy()
     return MapScores(correct, kept, masks_differ, tied)

@@ -64,8 +64,7 @@ def write_array_suite(
     `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION or function that builds the
     network, or empty. `say` is called with each warning. CallerError if the arguments contradict each other.
     """
-    splits = _read_splits(train, test)
-    _check_protocols(settings["protocols"], splits)
+    splits = _read_splits(train, test, settings["protocols"])
     retrained = any(find_protocol(name).trains for name in settings["protocols"])
     network = make_network_with_source(model, splits[Split.TEST].images, builder, say, retrained)
     for split, data in splits.items():
@@ -73,8 +72,6 @@ def write_array_suite(
     value_range = inputs.find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: inputs.quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_values_and_predictions(splits, pixels, value_range, network, say)
-    if repeated := _describe_repeated_images(pixels):
-        say(f"warning: {repeated}")
     text = _write_suite_text(settings, splits, network)
     text = "".join(f"# {line}\n" for line in network.notes) + text
     state = {name: value.detach().cpu() for name, value in network.model.state_dict().items()}
@@ -108,18 +105,6 @@ def require_lists(**arguments: Any) -> dict[str, list[Any]]:
     return {key: list(value) for key, value in arguments.items()}
 
 
-def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabels]) -> None:
-    for protocol in map(find_protocol, names):
-        if protocol.scores_all_network_pairs:
-            seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
-            raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
-        if protocol.trains and Split.TRAIN not in splits:
-            seen = f"{protocol.name} trains networks, and there are no training images"
-            raise CallerError(
-                f"{seen}; pass them, or choose protocols without training, such as protocols=('morf', 'lerf')"
-            )
-
-
 def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
     """Raise CallerError, without the path of the folder, for settings that a suite cannot have."""
     try:
@@ -130,8 +115,13 @@ def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
         raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 
 
-def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[Split, ImagesAndLabels]:
-    """Read the splits, training images first (the first split sets the value range); CallerError if shapes differ."""
+def _read_splits(
+    train: tuple[Any, Any] | None, test: tuple[Any, Any], protocols: Iterable[str]
+) -> dict[Split, ImagesAndLabels]:
+    """Read the splits, training images first (the first split sets the value range).
+
+    CallerError if shapes differ, or a protocol needs more networks or images.
+    """
     splits: dict[Split, ImagesAndLabels] = {}
     for split, pair in {Split.TRAIN: train, Split.TEST: test}.items():
         if split is Split.TRAIN and pair is None:
@@ -153,6 +143,14 @@ def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[S
     shapes = {tuple(data.images.shape[1:]) for data in splits.values()}
     if len(shapes) > 1:
         raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected a single shape")
+    for protocol in map(find_protocol, protocols):
+        if protocol.scores_all_network_pairs:
+            seen = f"{protocol.name} compares networks with each other, and Suite.from_arrays explains a single one"
+            raise CallerError(f"{seen}; roarbench.own_network_gain(networks, images, estimators) takes several")
+        if protocol.trains and Split.TRAIN not in splits:
+            seen = f"{protocol.name} trains networks, and there are no training images"
+            remedy = "choose protocols without training, such as protocols=('morf', 'lerf')"
+            raise CallerError(f"{seen}; pass them, or {remedy}")
     return splits
 
 
@@ -163,7 +161,7 @@ def _check_values_and_predictions(
     network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
-    """Report values and predictions that 256 steps change, and labels in another order than the network's classes.
+    """Report values and predictions that 256 steps change, labels in another order than classes, and repeated images.
 
     CallerError if test images exceed the training range.
     """
@@ -195,14 +193,11 @@ def _check_values_and_predictions(
     if changed > _MOST_CHANGED_CLASSES * len(tested):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
         say(f"warning: {seen} of {changed} of {len(tested)} test images; remove extreme values, e.g. with images.clip")
-
-
-def _describe_repeated_images(pixels: Mapping[Split, NDArray[np.uint8]]) -> str:
-    """Describe the test images whose pixels equal those of a training image; empty if there are none."""
-    if len(pixels) < len(Split):
-        return ""
-    train, test = (np.array([hash_bytes(image.tobytes()) for image in pixels[split]], np.uint64) for split in Split)
-    return describe_items_in_both_splits(train, test, "image", "pixels", lambda place: f"test image {place}")
+    if len(pixels) == len(Split):
+        train, test = (np.array([hash_bytes(image.tobytes()) for image in pixels[split]], np.uint64) for split in Split)
+        repeated = describe_items_in_both_splits(train, test, "image", "pixels", lambda place: f"test image {place}")
+        if repeated:
+            say(f"warning: {repeated}")
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api import array_checks
+from roarbench.api import map_checks
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
 from roarbench.api.explainers import Explainers, make_batch_per_network, split_into_batches
 from roarbench.api.gain_tables import OwnNetworkTable
@@ -37,6 +37,7 @@ from roarbench.api.user_networks import (
 )
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
+from roarbench.compute.degraded_images import degrade
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.compute_board import Judge
@@ -110,9 +111,8 @@ def check(
             warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits, classes.numpy())
         agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
-        own_fill = read_fill_value(pixels, None)
-        own_removal = (Order.MORF, own_levels, own_fill)
-        request = ScoringRequest(networks, pixels, targets, agreed, *own_removal, classes, columns)
+        own_removal = RemovalMeasure(Order.MORF, own_levels, make_image_filler(pixels, None))
+        request = ScoringRequest(networks, pixels, targets, agreed, own_removal, classes, columns)
         scores, own = _explain_and_score(request, explainers, threads, logits)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
@@ -185,13 +185,15 @@ def own_network_gain(
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
-    removal = (read_order(order), read_levels(levels, pixels), value)
+    removal = RemovalMeasure(
+        read_order(order), read_levels(levels, pixels), lambda rows, removed: degrade(pixels[rows], removed, value)
+    )
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits)
         agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
-        request = ScoringRequest(wrapped, pixels, targets, agreed, *removal, labels=targets)
+        request = ScoringRequest(wrapped, pixels, targets, agreed, removal, labels=targets)
         _, table = _explain_and_score(request, explainers, threads, logits)
     assert table is not None, "the networks agree on an image"
     return table
@@ -208,7 +210,7 @@ def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasur
     for fill in fills:
         fill_images = make_image_filler(pixels, fill)
         measured = steps if fill == "mean" else steps[len(steps) // 2 :][:1]
-        columns += [RemovalMeasure(order, fill, measured, fill_images) for order in Order]
+        columns += [RemovalMeasure(order, measured, fill_images, fill) for order in Order]
     return columns
 
 
@@ -244,7 +246,7 @@ def _explain_and_score(
     few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:_TRIED])
     batches = make_batch_per_network(request.networks, request.pixels[few], request.targets[few], few)
     explainers.refuse_failing_estimators(batches)
-    if explainers.arrays and len(request.pixels) >= array_checks.FEWEST_IMAGES:
+    if explainers.arrays and len(request.pixels) >= map_checks.FEWEST_COMPARED:
         _warn_of_misplaced_arrays(request, explainers)
     passes = explainers.count_passes(batches[0].select(slice(2)))
     scores = make_and_score_maps(request, explainers, threads)
@@ -256,8 +258,8 @@ def _explain_and_score(
     ids = {name: f"row {number}" for number, name in enumerate(scores, 1)}
     searches = {ids[name]: search for name, search in explainers.searches.items()}
     judge = Judge.from_kept(
-        Correctness(tuple(ids.values()), request.own_levels, {}, searches=searches),
-        OWN_NETWORK if request.own_order is Order.MORF else OWN_NETWORK_LERF,
+        Correctness(tuple(ids.values()), request.own.levels, {}, searches=searches),
+        OWN_NETWORK if request.own.order is Order.MORF else OWN_NETWORK_LERF,
         {id_: scores[name].kept for name, id_ in ids.items() if scores[name].masks_differ},
         frozenset(id_ for name, id_ in ids.items() if not scores[name].masks_differ),
         {ids[name]: count for name, count in passes.items()},
@@ -268,9 +270,9 @@ def _explain_and_score(
 
 def _warn_of_misplaced_arrays(request: ScoringRequest, explainers: Explainers) -> None:
     """Warn of arrays whose maps fit other images, networks or channels; the first images are compared."""
-    networks, images = request.networks, request.pixels[: array_checks.MOST_IMAGES]
+    networks, images = request.networks, request.pixels[: map_checks.MOST_COMPARED]
     try:
-        references = array_checks.compute_references(networks, images, split_into_batches(images))
+        references = map_checks.compute_references(networks, images, split_into_batches(images))
     except Exception:  # the networks have no gradient
         return
     targets, rows = request.targets[: len(images)], torch.arange(len(images))
@@ -278,7 +280,7 @@ def _warn_of_misplaced_arrays(request: ScoringRequest, explainers: Explainers) -
         batches = make_batch_per_network(networks, images, targets, rows)
         maps = (explainers.functions[name](batch).float() for batch in batches)
         full = (own.view(len(images), -1, *images.shape[2:]).expand(images.shape) for own in maps)
-        if found := array_checks.describe_misplaced_maps(full, references):
+        if found := map_checks.describe_misplaced_maps(full, references):
             warn_caller(f"many maps of {name} fit {found}")
 
 
