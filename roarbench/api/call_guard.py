@@ -66,10 +66,10 @@ class CallGuard:
         """
         network, first = self._networks[number], (name, number) not in self._called
         self._called.add((name, number))
-        for state in self._states if first else ():
-            state.restore()  # passes of other estimators may have changed a buffer, such as a counter
-        state = self._states[number]
         logits = compute_logits_and_gradients(network, images)[0] if first else None
+        for state in self._states if first else ():
+            state.restore()  # this pass, and those of other estimators, may have changed a buffer, such as a counter
+        state = self._states[number]
         is_modified = False
         try:
             try:

@@ -489,11 +489,17 @@ def test_buffers_that_passes_change_are_not_changes_of_a_function(networks):
         images = images.requires_grad_()
         return images * torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
 
-    estimators = {"grad": "grad", "mine": multiply}
-    plain, counting = (
-        rb.own_network_gain(given, IMAGES, estimators) for given in (networks, map(WithCounter, networks))
-    )
-    assert plain.to_dataframe().equals(counting.to_dataframe())
+    calls = []  # a function that left changes would be called again in another order
+
+    def weigh(model, images, targets):
+        calls.append(len(images))
+        return images * next(model.parameters()).flatten()[: images[0].numel()].view_as(images[0]).detach()
+
+    estimators = {"grad": "grad", "mine": multiply, "weights": weigh}
+    plain = rb.own_network_gain(networks, IMAGES, estimators)
+    calls_of_plain = [*calls]
+    counting = rb.own_network_gain(map(WithCounter, networks), IMAGES, estimators)
+    assert plain.to_dataframe().equals(counting.to_dataframe()) and calls == 2 * calls_of_plain
 
 
 @pytest.mark.parametrize("act", [nn.GELU, nn.Softplus, nn.LeakyReLU, lambda: nn.MaxPool2d(1)])
