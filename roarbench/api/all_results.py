@@ -27,10 +27,11 @@ from roarbench.store.run_result import RunResult
 if TYPE_CHECKING:
     import pandas
 
-_GAIN_COLUMNS = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 _SECONDS_WITHOUT_PROGRESS = 1.0
-_SUITE_COLUMNS = ("suite", "version", "dataset", "network", "question")
-_COLUMNS = (*_SUITE_COLUMNS, "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit")
+_COLUMNS = (
+    *("suite", "version", "dataset", "network", "question", "estimator"),
+    *("gain", "gain_low", "gain_high", "verdict", "seeds", "control", "submission", "levels", "unit"),
+)
 
 
 def load_all_results() -> "pandas.DataFrame":

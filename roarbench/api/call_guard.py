@@ -38,7 +38,6 @@ _UNUSED = "torch.compile"  # computes no row, and Lightning wraps it when it is 
 _CLASSES = (torch.Tensor, torch._C.TensorBase, torch.autograd.Function)
 _FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, partial)
 _DESCRIPTORS = (staticmethod, classmethod, property)
-_MISSING = object()
 
 
 class CallGuard:
@@ -146,8 +145,8 @@ def restore_functions(before: Iterable[_Namespace]) -> list[str]:
     for namespace in before:
         owner = namespace.owner
         current = owner if isinstance(owner, dict) else vars(owner)
-        found = [(name, current.get(name, _MISSING), function) for name, function in namespace.functions.items()]
-        names = [name for name, new, old in found if new is not old and not _find_file(new).startswith(_COMPILER)]
+        names = [name for name, function in namespace.functions.items() if current.get(name) is not function]
+        names = [name for name in names if not _find_file(current.get(name)).startswith(_COMPILER)]
         if isinstance(owner, type):
             parents = owner.__mro__[1:]
             new_names = sorted(current.keys() - namespace.names)
@@ -211,8 +210,8 @@ def _read_torch() -> Iterator[_Namespace]:
 def _read_namespace(owner: types.ModuleType | type) -> _Namespace:
     title = f"{owner.__module__}.{owner.__qualname__}" if isinstance(owner, type) else owner.__name__
     values = vars(owner).copy()
-    functions = {name: value for name, value in values.items() if isinstance(value, _DESCRIPTORS) or callable(value)}
-    return _Namespace(title, owner, functions, frozenset(values))
+    functions = {name: value for name, value in values.items() if callable(value) or isinstance(value, _DESCRIPTORS)}
+    return _Namespace(title, owner, functions, frozenset(values if isinstance(owner, type) else ()))
 
 
 def _select_functions(values: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -81,14 +81,10 @@ class CheckTable(GainTable):
 
     def bars_by_panel(self) -> dict[str, dict[str, Bar]]:
         """Return the gains and verdicts against Random by panel label and estimator; each column is a panel."""
-
-        def judge(column: str, name: str) -> Verdict | OwnNetworkVerdict | None:
-            if column == OWN and self.own_network:
-                return self.own_network.verdicts[name]
-            return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
-
         return {
-            f"{column}, points": {name: Bar(self.gain(column, name), judge(column, name)) for name in self._names}
+            f"{column}, points": {
+                name: Bar(self.gain(column, name), self._find_verdict(column, name)) for name in self._names
+            }
             for column in self.gains
         }
 
@@ -111,12 +107,8 @@ class CheckTable(GainTable):
             best, *others = [name for name, row in rows.items() if row.value == largest]
             if others or best in self.controls or self.at_chance_warning or self._has_few_images(column):
                 continue
-            if column == OWN and self.own_network:
-                leading = OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO
-                leads = self.own_network.verdicts[best] in leading
-            else:
-                leads = self._judge(column, best, CONTROLS[0]) is Verdict.BETTER
-            leaders[column] = best if leads else None
+            leading = (OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO, Verdict.BETTER)
+            leaders[column] = best if self._find_verdict(column, best) in leading else None
         return leaders
 
     @property
@@ -193,6 +185,12 @@ class CheckTable(GainTable):
         if comparison := self._comparisons.get((column, first, second)):
             return comparison.verdict
         return self._comparisons[column, second, first].reversed.verdict
+
+    def _find_verdict(self, column: str, name: str) -> Verdict | OwnNetworkVerdict | None:
+        """Return a row's verdict, in columns of accuracy against Random."""
+        if column == OWN and self.own_network:
+            return self.own_network.verdicts[name]
+        return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
 
     def _has_few_images(self, column: str) -> bool:
         return (self.own_network.images if column == OWN and self.own_network else self.images) < FEWEST_IMAGES

@@ -138,7 +138,23 @@ def evaluate(
         raise CallerError(f"suite is {describe_type(suite)}; expected a suite's name or the result of load_suite")
     suite.settings = suite.settings if store is None else replace(suite.settings, store=Path(store))
     by_name = map_estimators_by_name(estimators)
-    read_estimators = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
+    read_estimators = dict[str, str | Submission | MapsBySplit]()
+    for name, estimator in by_name.items():
+        refuse_file_of_maps(name, estimator)
+        if isinstance(estimator, Path) or (isinstance(estimator, str) and estimator.endswith(".py")):
+            read_estimators[name] = read_submission(Path(estimator))
+        elif isinstance(estimator, str):
+            read_estimators[name] = find_estimator(estimator).id
+        elif callable(estimator):
+            read_estimators[name] = submission = make_submission(name, estimator)
+            warn_of_values_outside_file(submission)
+            # the function as the entry point of its file would be, without writing the function itself
+            module = ModuleType("function")
+            vars(module).update(torch=torch, function=estimator)
+            exec(choose_entry_point_code(name, estimator).format(call="function"), vars(module))
+            _try_function_on_noise(submission, find_entry_point(module), suite.runnable_plan)
+        else:
+            read_estimators[name] = _read_maps(name, estimator)
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)
     with suite.open_store_for_writing(console) as results:
@@ -147,24 +163,6 @@ def evaluate(
         return evaluation.evaluate_all(
             read_estimators, {name for name, estimator in by_name.items() if callable(estimator)}
         )
-
-
-def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | MapsBySplit:
-    refuse_file_of_maps(name, estimator)
-    if isinstance(estimator, Path) or (isinstance(estimator, str) and estimator.endswith(".py")):
-        return read_submission(Path(estimator))
-    if isinstance(estimator, str):
-        return find_estimator(estimator).id
-    if callable(estimator):
-        submission = make_submission(name, estimator)
-        warn_of_values_outside_file(submission)
-        # the function as the entry point of its file would be, without writing the function itself
-        module = ModuleType("function")
-        vars(module).update(torch=torch, function=estimator)
-        exec(choose_entry_point_code(name, estimator).format(call="function"), vars(module))
-        _try_function_on_noise(submission, find_entry_point(module), suite.runnable_plan)
-        return submission
-    return _read_maps(name, estimator)
 
 
 def _try_function_on_noise(submission: Submission, function: EstimateFunction, plan: SuiteSpec) -> None:
@@ -322,11 +320,7 @@ class _Evaluation(NamedTuple):
 
 
 def _read_maps(name: str, maps: object) -> MapsBySplit:
-    """Convert precomputed maps to arrays by split, one array per explained network.
-
-    `maps` is a list with one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w), for the test images;
-    a mapping with such lists under `test` and `train`; or a single array for a suite with one network.
-    """
+    """Convert precomputed maps, or a single array for a suite with one network, to one array per network by split."""
     by_split = maps if isinstance(maps, Mapping) else {"test": maps}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"

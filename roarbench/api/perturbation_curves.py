@@ -11,13 +11,7 @@ from torch import nn
 from roarbench.api.explainers import split_into_batches
 from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, warn_caller
 from roarbench.api.neutral_settings import use_neutral_settings
-from roarbench.api.removal import (
-    make_image_filler,
-    mark_removed,
-    rank_maps,
-    read_levels,
-    read_order,
-)
+from roarbench.api.removal import make_image_filler, mark_removed, rank_maps, read_levels, read_order
 from roarbench.api.score_maps import ThreadedNetworks, compute_logits, refuse_nan_logits
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance

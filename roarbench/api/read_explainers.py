@@ -86,10 +86,7 @@ def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
 
 
 def _wrap_function(name: str, function: Callable[..., Any], networks: int) -> Explainer:
-    """Wrap a function or class by its signature.
-
-    Its random generator is seeded by a batch's first image, equally for every network.
-    """
+    """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
     call, (signature, needed) = function, read_signature(function)
     if (
         networks > 1

@@ -147,10 +147,7 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
 
 
 def _rank_rows(flat: NDArray[np.float32], ids: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Rank the features of each row of (n, d), with ties in random order, drawn by the seed and the row's id.
-
-    Rows in which more than half of the features have the same value cause a warning.
-    """
+    """Rank the features of each row of (n, d), with ties in an order drawn by seed and id; warn of many ties."""
     ranked = ranking.rank(flat, ranking.draw_tie_order(ids, flat.shape[1], seed))
     share = float(compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1))).mean())
     if share > TIED and flat.shape[1] > 1:

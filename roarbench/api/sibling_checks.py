@@ -28,12 +28,9 @@ _SAME_INPUT = "all networks get the same images, so wrap it: nn.Sequential(ITS_P
 def warn_of_unfit_siblings(
     models: Sequence[nn.Module], logits: Sequence[Tensor], labels: Classes | None = None
 ) -> None:
-    """Warn of siblings that share weights, or whose predictions are at chance or have other classes.
+    """Warn of siblings that share weights, or whose predictions, by logits (n, classes), are poor.
 
-    Args:
-        models: The networks.
-        logits: Logits (n, classes) of each network.
-        labels: The true classes (n,); without them, the classes on which the other networks agree take their place.
+    Without labels, (n,), the classes on which the other networks agree take their place.
     """
     predicted = [one.argmax(1).numpy() for one in logits]
     lines = []

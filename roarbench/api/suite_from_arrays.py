@@ -39,7 +39,7 @@ _SMALLEST_SPREAD = 0.05  # smallest range of test values, as a share of that of 
 _FEWEST_IMAGES = 2  # one image gave an interval of width 0
 _COMPARED_IMAGES = 512  # test images whose predictions are compared before and after quantisation to 256 steps
 _MOST_CHANGED_CLASSES = 0.01  # share of these images whose predicted class may change without a warning
-_UNTUNED = "# peak not tried yet"  # last line of `suite.toml` until the learning rate is tuned
+_UNTUNED = "# peak not tried yet\n"  # last line of `suite.toml` until the learning rate is tuned
 
 
 class ImagesAndLabels(NamedTuple):
@@ -92,17 +92,9 @@ def write_array_suite(
             torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
             _remove_folder_if_settings_are_invalid(text, folder)
             if retrained:
-                text += f"{_UNTUNED}\n"
+                text += _UNTUNED
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder
-
-
-def require_lists(**arguments: Any) -> dict[str, list[Any]]:
-    """Return arguments as lists; raise CallerError for a single name or number."""
-    for key, value in arguments.items():
-        if isinstance(value, str | float | int):
-            raise CallerError(f"{key} is {value!r}, expected a list; write {key}=[{value!r}]")
-    return {key: list(value) for key, value in arguments.items()}
 
 
 def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
@@ -118,10 +110,7 @@ def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
 def _read_splits(
     train: tuple[Any, Any] | None, test: tuple[Any, Any], protocols: Iterable[str]
 ) -> dict[Split, ImagesAndLabels]:
-    """Read the splits, training images first (the first split sets the value range).
-
-    CallerError if shapes differ, or a protocol needs more networks or images.
-    """
+    """Read the splits, training images first (the first sets the value range); CallerError if a protocol lacks one."""
     splits: dict[Split, ImagesAndLabels] = {}
     for split, pair in {Split.TRAIN: train, Split.TEST: test}.items():
         if split is Split.TRAIN and pair is None:
@@ -161,10 +150,7 @@ def _check_values_and_predictions(
     network: NetworkWithSource,
     say: Callable[[str], object],
 ) -> None:
-    """Report values and predictions that 256 steps change, labels in another order than classes, and repeated images.
-
-    CallerError if test images exceed the training range.
-    """
+    """Report what 256 steps change, and doubtful labels and images; CallerError for test images in another range."""
     low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
     for split, data in splits.items():
@@ -250,14 +236,11 @@ def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int6
 
 def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]) -> bool:
     """Tune the peak learning rate and write it to the suite's file; return False if the file needs no tuning."""
-    if not _needs_tuning(path):
+    if not path.is_file() or not path.read_text("utf-8").endswith(_UNTUNED):
         return False
     with lock_file(path.with_suffix(".lock")):
-        if _needs_tuning(path):  # another process may have tuned the suite before the lock was free
-            text = insert_tuned_learning_rate(path.read_text("utf-8").replace(f"{_UNTUNED}\n", ""), path, say)
-            write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
+        text = path.read_text("utf-8")
+        if text.endswith(_UNTUNED):  # another process may have tuned the suite before the lock was free
+            tuned = insert_tuned_learning_rate(text.removesuffix(_UNTUNED), path, say)
+            write_atomically(path, lambda temporary: temporary.write_text(tuned, "utf-8"))
     return True
-
-
-def _needs_tuning(path: Path) -> bool:
-    return path.is_file() and path.read_text("utf-8").endswith(f"{_UNTUNED}\n")

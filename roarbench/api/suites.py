@@ -147,10 +147,14 @@ class Suite:
             >>> suite.name, suite.plan.estimators[-3:]
             ('mine', ('grad', 'input-x-grad', 'ig(baseline=mean)'))
         """
-        from roarbench.api.suite_from_arrays import require_lists, write_array_suite
+        from roarbench.api.suite_from_arrays import write_array_suite
 
         root = find_default_store() if store is None else Path(store)
-        lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
+        given: dict[str, Any] = dict(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
+        for key, value in given.items():
+            if isinstance(value, str | float | int):
+                raise CallerError(f"{key} is {value!r}, expected a list; write {key}=[{value!r}]")
+        lists = {key: list(value) for key, value in given.items()}
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         say = partial(make_console().print, soft_wrap=True)
@@ -302,27 +306,25 @@ class Suite:
 
     def make_context_with_networks(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
         """Decode missing images, train missing explained networks, and return the plan's `JobContext`."""
-        from roarbench.execution.run_suite import make_and_score_references
+        from roarbench.execution.run_suite import decode_images_and_check_weights, make_and_score_references
 
-        work = self.make_context_with_images(plan, results, console)
-        make_and_score_references(self.make_request(plan), results, console, work)
+        request = self.make_request(plan)
+        work = decode_images_and_check_weights(request, results, console)
+        make_and_score_references(request, results, console, work)
         return work
-
-    def make_context_with_images(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
-        """Decode missing images, and return the plan's `JobContext`."""
-        from roarbench.execution.run_suite import decode_images_and_check_weights
-
-        return decode_images_and_check_weights(self.make_request(plan), results, console)
 
     def _load_images(self, split: Split) -> LabelledImages:
         import torch
 
         from roarbench.compute.prediction import normalise
+        from roarbench.execution.run_suite import decode_images_and_check_weights
 
-        console = make_console()
-        prepare = self.make_context_with_networks if self.settings.weights else self.make_context_with_images
+        console, plan = make_console(), self.runnable_plan
         with self.open_store_for_writing(console) as results:
-            work = prepare(self.runnable_plan, results, console)
+            if self.settings.weights:
+                work = self.make_context_with_networks(plan, results, console)
+            else:
+                work = decode_images_and_check_weights(self.make_request(plan), results, console)
         norms = {explained.norm for explained in work.explained}
         if len(norms) > 1:
             seen = "the given weights need differently normalised images"

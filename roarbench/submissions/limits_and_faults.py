@@ -5,6 +5,7 @@ Nothing here imports torch.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from roarbench.common.errors import CallerError
 from roarbench.common.text import blank_control_characters, fit_on_one_line
@@ -94,27 +95,24 @@ class HarnessFault(StrEnum):
 
 
 class ValidationFinding(StrEnum):
-    """Finding of `validate` about an accepted submission, as spelt in stores and exported files."""
+    """Finding of `validate` about an accepted submission, as spelt in stores and exported files.
 
-    NETWORK = "ignores the network"
-    CLASS = "ignores the class"
-    CONSTANT = "has maps that are the same everywhere"
-    BYTES = "has maps of bytes"
-    TRANSPOSED = "has transposed maps"
+    Attributes:
+        description: What the check observed; maps may still depend on the suite's networks, which `validate` lacks.
+    """
 
-    @property
-    def description(self) -> str:
-        """Return what the check observed; maps may still depend on the suite's networks, which `validate` lacks."""
-        return _FINDING_DESCRIPTIONS[self]
+    description: str
 
+    def __new__(cls, spelling: str, description: str = "") -> Self:
+        finding = str.__new__(cls, spelling)
+        finding._value_, finding.description = spelling, description
+        return finding
 
-_FINDING_DESCRIPTIONS = {
-    ValidationFinding.NETWORK: "two networks with other weights than the suite's have the same map",
-    ValidationFinding.CLASS: "two classes have the same map",
-    ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
-    ValidationFinding.BYTES: f"the maps have {BYTE_VALUES}",
-    ValidationFinding.TRANSPOSED: f"a map {TURNED}",
-}
+    NETWORK = "ignores the network", "two networks with other weights than the suite's have the same map"
+    CLASS = "ignores the class", "two classes have the same map"
+    CONSTANT = "has maps that are the same everywhere", "a map is constant, so its ranking is random"
+    BYTES = "has maps of bytes", f"the maps have {BYTE_VALUES}"
+    TRANSPOSED = "has transposed maps", f"a map {TURNED}"
 
 
 class Refusal(CallerError):

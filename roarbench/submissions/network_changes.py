@@ -54,14 +54,16 @@ class _Container(NamedTuple):
     copy: Any
 
     def is_kept(self) -> bool:
-        if isinstance(self.live, np.ndarray):
-            return bool(self.live.shape == self.copy.shape and self.live.tobytes() == self.copy.tobytes())
-        if isinstance(self.live, dict):
-            return _hold_same_objects(self.live, self.copy)
-        same_length = len(self.live) == len(self.copy)
-        if isinstance(self.live, set):
-            return same_length and self.live == self.copy
-        return same_length and all(one is other for one, other in zip(self.live, self.copy, strict=True))
+        live, copy = self.live, self.copy
+        if isinstance(live, np.ndarray):
+            return bool(live.shape == copy.shape and live.tobytes() == copy.tobytes())
+        if len(live) != len(copy):
+            return False
+        if isinstance(live, set):
+            return bool(live == copy)
+        if isinstance(live, dict):
+            return all(copy.get(key, _MISSING) is value for key, value in live.items())
+        return all(one is other for one, other in zip(live, copy, strict=True))
 
     def restore(self) -> None:
         if isinstance(self.live, np.ndarray):
@@ -148,14 +150,19 @@ class NetworkState(NamedTuple):
                 part.restore()
 
     def undo_changes(self, model: nn.Module, images: Tensor) -> bool:
-        """Restore this state; return whether logits or gradients of these images were others before.
+        """Restore this state; return whether logits, or gradients beyond rounding, of these images were others before.
 
         They are not if libraries left hooks that only record, as those of transformers for `output_attentions`, or
-        stored parameters anew.
+        stored parameters anew. Some kernels of a GPU round gradients differently.
         """
-        changed = compute_logits_and_gradients(model, images)
+        logits, gradients = compute_logits_and_gradients(model, images)
         self.restore()
-        return not _are_same(changed, compute_logits_and_gradients(model, images))
+        own_logits, own_gradients = compute_logits_and_gradients(model, images)
+        if logits is None or own_logits is None or not torch.equal(logits, own_logits):
+            return True
+        if gradients is None or own_gradients is None:
+            return gradients is not own_gradients
+        return not bool((gradients - own_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
 
 
 def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -168,16 +175,6 @@ def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tens
             (gradients,) = torch.autograd.grad(logits.logsumexp(1).sum(), inputs)
         return logits.detach(), gradients
     return None, None
-
-
-def _are_same(one: tuple[Tensor | None, Tensor | None], other: tuple[Tensor | None, Tensor | None]) -> bool:
-    """Return whether logits are equal, and gradients up to rounding, which some kernels of a GPU change."""
-    (logits, gradients), (other_logits, other_gradients) = one, other
-    if logits is None or other_logits is None or not torch.equal(logits, other_logits):
-        return False
-    if gradients is None or other_gradients is None:
-        return gradients is other_gradients
-    return bool((gradients - other_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
 
 
 def _list_held_objects(model: nn.Module) -> Iterator[Any]:
@@ -214,10 +211,6 @@ def _is_plain_object(item: Any) -> bool:
     kind = type(item)
     plain = not isinstance(item, type | ModuleType) and type(getattr(item, "__dict__", None)) is dict
     return plain and (kind.__module__ or "").partition(".")[0] not in _NOT_FOLLOWED and not callable(item)
-
-
-def _hold_same_objects(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    return len(one) == len(other) and all(other.get(key, _MISSING) is value for key, value in one.items())
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from math import prod
 from typing import Any, NamedTuple
@@ -65,8 +65,18 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
     Raises:
         SandboxError: The process ended before it executed the submission's code, or this machine ran out of memory.
     """
+    batches = [part.batch for part in task.parts]
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the sandbox's environment is empty
+    about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
+    about |= {"cpu": limits.cpu, "memory": limits.memory}
+    arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
+    for i, part in enumerate(task.parts):
+        arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
+        arrays[f"{i}.seeds"] = part.seeds.numpy()
+        weights = part.model.state_dict().items()
+        arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
     with ExitStack() as stack:
-        request = _write_request(task, limits)
+        request = create_request(about, arrays)
         stack.callback(os.close, request)
         answer = create_answer(sum(part.images.numel() for part in task.parts))
         stack.callback(os.close, answer)
@@ -103,36 +113,27 @@ def derive_image_seeds(ids: Tensor) -> Tensor:
     return torch.tensor([int(text[:16], 16) >> 1 for text in hashes], dtype=torch.int64)
 
 
-def _write_request(task: SandboxTask, limits: Limits) -> int:
-    batches = [part.batch for part in task.parts]
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")  # the sandbox's environment is empty
-    about: dict[str, Any] = {"network": task.network._asdict(), "batches": batches, "device": task.device, "gpus": gpus}
-    about |= {"cpu": limits.cpu, "memory": limits.memory}
-    arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
-    for i, part in enumerate(task.parts):
-        arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
-        arrays[f"{i}.seeds"] = part.seeds.numpy()
-        weights = part.model.state_dict().items()
-        arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
-    return create_request(about, arrays)
-
-
 def _make_answer(
     task: SandboxTask, limits: Limits, ended: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
     refusal = _find_fault(ended, limits, header)
-    maps: tuple[Tensor, ...] = ()
-    if refusal is None and header is not None:
-        maps = tuple(_read_maps(task, header, numbers))
-        refusal = find_refusal_of_nonfinite_maps(maps, task.image_numbers) if maps else _UNREADABLE
     reported = header or {}
+    maps, first, dims = list[Tensor](), 0, reported.get("dims")
+    is_readable = refusal is None and isinstance(dims, int) and dims in (3, 4)
+    for part in task.parts if is_readable else ():
+        n, c, h, w = part.images.shape
+        shape = (n, c, h, w) if dims == 4 else (n, h, w)
+        count = prod(shape)
+        maps.append(torch.from_numpy(np.array(numbers[first : first + count], np.float32).reshape(shape)))
+        first += count
     # the header of an unchanged sandbox program always has these numbers
     measured = _read_numbers([reported.get("seconds")], 1), _read_numbers(reported.get("peaks"), len(task.parts))
-    if refusal is None and not all(measured):
-        refusal = _UNREADABLE
+    if refusal is None:
+        unreadable = None if maps and all(measured) else _UNREADABLE
+        refusal = (find_refusal_of_nonfinite_maps(maps, task.image_numbers) if maps else None) or unreadable
     (seconds, peaks) = measured if refusal is None else ((None,), ())
     return SandboxAnswer(
-        maps=maps if refusal is None else (),
+        maps=tuple(maps) if refusal is None else (),
         refusal=refusal,
         drew=bool(reported.get("drew")),
         seconds=seconds[0],
@@ -161,10 +162,7 @@ _UNREADABLE = Refusal(SubmissionFault.ANSWER, "wrote something other than a map 
 
 
 def _find_fault(ended: SandboxExit, limits: Limits, header: dict[str, Any] | None) -> Refusal | None:
-    """Return the fault of a submission: an exceeded limit, a reported fault, or an early end of its process.
-
-    A fault that the sandbox program reported can only count against the submission.
-    """
+    """Return the fault of a submission; one that the sandbox program reports can only count against the submission."""
     messages = {
         SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
@@ -189,19 +187,6 @@ def _find_fault(ended: SandboxExit, limits: Limits, header: dict[str, Any] | Non
     return Refusal(
         SubmissionFault.DIED, f"its process ended {ending} before it returned the map; return the map and do not exit"
     )
-
-
-def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.float32]) -> Iterator[Tensor]:
-    """Yield the maps of each part; yield nothing if the header has no valid number of dimensions."""
-    dims, first = header.get("dims"), 0
-    if not isinstance(dims, int) or dims not in (3, 4):
-        return
-    for part in task.parts:
-        n, c, h, w = part.images.shape
-        shape = (n, c, h, w) if dims == 4 else (n, h, w)
-        count = prod(shape)
-        yield torch.from_numpy(np.array(numbers[first : first + count], np.float32).reshape(shape))
-        first += count
 
 
 def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor], image_numbers: Tensor | None = None) -> Refusal | None:

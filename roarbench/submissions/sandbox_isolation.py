@@ -36,6 +36,7 @@ from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES, HarnessFa
 from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 
 _PACKAGE = Path(__file__).parents[1]
+_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _COMPUTE = (
     *("__init__", "builtin_network_table", "external_networks", "networks", "ranking", "saved_networks"),
@@ -111,11 +112,7 @@ def build_isolated_python_command(root: Path, script: str) -> list[str]:
     The script can import from `root`, the folders of `list_package_folders` and the standard library.
     """
     paths = os.pathsep.join([str(root), *list_package_folders()])
-    return [_find_python_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
-
-
-def _find_python_executable() -> str:
-    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    return [_PYTHON, "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
 def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
@@ -126,7 +123,7 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     folders = dict.fromkeys([sysconfig.get_config_var("LIBDIR") or "", f"{sys.base_prefix}/lib"])
     libpython = sysconfig.get_config_var("INSTSONAME") or ""
     shared = [f"{folder}/{libpython}" for folder in folders if folder and ".so" in libpython]
-    same = [_find_python_executable(), *libraries, *shared, *list_package_paths()]
+    same = [_PYTHON, *libraries, *shared, *list_package_paths()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}

@@ -27,11 +27,8 @@ _OWN_PROCESSES = 8  # maximum processes of bubblewrap itself
 _MAX_START_SECONDS = 300  # for the start of Python and torch on a busy machine
 _CHECK_INTERVAL = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte between two checks
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-
-
-def _make_join_command(group: Path) -> list[str]:
-    """Return the beginning of a command that joins the control group and then runs the rest of the command."""
-    return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(group)]
+# begins a command that joins the control group of the next argument and then runs the rest of the command
+_JOIN = ("/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"')
 
 
 def _read_number(file: Path, name: str) -> int:
@@ -71,7 +68,7 @@ def _can_create_group(parent: Path) -> bool:
         if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED_CONTROLLERS:
             return False
         with _create_group(parent, 2**26) as group:
-            command = [*_make_join_command(group), "/bin/true"]
+            command = [*_JOIN, str(group), "/bin/true"]
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
@@ -118,7 +115,7 @@ def run_within_limits(command: Sequence[str], descriptors: Sequence[int], starte
     start_time, parent = time.monotonic(), find_parent_control_group()
     with _create_group(parent, limits.memory) if parent else nullcontext() as group:
         process = subprocess.Popen(
-            [*(_make_join_command(group) if group else ()), *command],
+            [*((*_JOIN, str(group)) if group else ()), *command],
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -163,7 +160,16 @@ class _Watchdog:
                 select.select([self.output_pipe] if self.output_is_open else [], [], [], _CHECK_INTERVAL)
                 stopped = self._find_exceeded_limit()
         finally:
-            self._kill_processes()
+            # with the sandbox's first process, all processes of its namespace end; then bubblewrap is killed
+            self._find_first_process()
+            if self.first_descriptor is not None:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self.first_descriptor, signal.SIGKILL)
+                select.select([self.first_descriptor], [], [])
+                os.close(self.first_descriptor)
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self._read_output()
         # `oom` counts this group's own limit; `oom_kill` also counts kills because the machine lacks memory
         if stopped is None and self.group and _read_number(self.group / "memory.events", "oom"):
@@ -187,9 +193,14 @@ class _Watchdog:
         self._find_first_process()
         cpu, memory = _measure_cpu_and_memory(self.process.pid)
         cpu = _read_number(self.group / "cpu.stat", "usage_usec") / 1e6 if self.group else cpu
-        # the sum counts pages that forked processes share several times, so measure exactly before stopping the sandbox
+        # the sum counts pages that forked processes share several times, so measure exactly, which is slow, before
+        # stopping the sandbox: shared pages are divided among processes
         if memory > self.limits.memory:
-            memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
+            memory = 0
+            for process in _list_process_tree(self.process.pid):
+                with suppress(OSError, ValueError):  # the process has ended
+                    page_tables = _sum_bytes(process, "status", ("VmPTE",))
+                    memory += page_tables + _sum_bytes(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
         now = time.monotonic()
         waited = min(now - self.last_check, _CHECK_INTERVAL) if cpu == self.cpu else 0.0
         self.idle = self.idle + waited if waited else 0.0
@@ -200,8 +211,12 @@ class _Watchdog:
             return SubmissionFault.MEMORY
         if len(self.output) > MAX_OUTPUT_BYTES:
             return SubmissionFault.PRINTED
-        if self._count_scratch_files() > MAX_FILES:
-            return SubmissionFault.FILES
+        with suppress(OSError):
+            inside = Path(f"/proc/{self.first_process}/root/tmp")
+            files = os.statvfs(inside)
+            is_private = inside.stat().st_dev != Path("/tmp").stat().st_dev  # not this machine's own /tmp
+            if is_private and files.f_files - files.f_ffree > MAX_FILES:
+                return SubmissionFault.FILES
         if not self._has_submission_started():
             return SubmissionFault.TIME if now - self.start_time > _MAX_START_SECONDS else None
         self.cpu_and_wall_at_start = self.cpu_and_wall_at_start or (cpu, now)
@@ -211,15 +226,6 @@ class _Watchdog:
         waits = now - wall_at_start > self.limits.wall
         waits |= self.idle > self.limits.idle or self.waited > self.limits.waiting
         return SubmissionFault.CLOCK if waits else None
-
-    def _count_scratch_files(self) -> int:
-        """Return the number of files in the sandbox's /tmp; 0 if the process uses the machine's /tmp."""
-        with suppress(OSError):
-            inside = Path(f"/proc/{self.first_process}/root/tmp")
-            if inside.stat().st_dev != Path("/tmp").stat().st_dev:
-                file_system = os.statvfs(inside)
-                return file_system.f_files - file_system.f_ffree
-        return 0
 
     def _has_submission_started(self) -> bool:
         self.submission_started = self.submission_started or bool(
@@ -240,18 +246,6 @@ class _Watchdog:
                 with suppress(OSError):
                     self.first_descriptor, self.first_process = os.pidfd_open(child), child
 
-    def _kill_processes(self) -> None:
-        """Kill the sandbox's first process, with which all processes of its namespace end, and then bubblewrap."""
-        self._find_first_process()
-        if self.first_descriptor is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.first_descriptor, signal.SIGKILL)
-            select.select([self.first_descriptor], [], [])
-            os.close(self.first_descriptor)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
 
 def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
     """Return CPU time and memory of a process and its descendants, including the CPU time of ended descendants."""
@@ -264,14 +258,6 @@ def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
             # private memory, shared memory and page tables; mapped files are not counted
             memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
-
-
-def _measure_memory_share(process: int) -> int:
-    """Return the bytes of memory of a process, with shared pages divided among processes; exact but slow."""
-    with suppress(OSError, ValueError):
-        shared = _sum_bytes(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
-        return shared + _sum_bytes(process, "status", ("VmPTE",))
-    return 0  # the process has ended
 
 
 def _sum_bytes(process: int, file: str, names: tuple[str, ...]) -> int:

@@ -45,7 +45,14 @@ def main(request: int, answer: int, started: int) -> None:
     source = arrays.pop("source").tobytes()
     if about["gpus"] is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
-    parts = [_read_part(i, about, arrays) for i in range(len(about["batches"]))]
+    parts = []
+    for number, batch in enumerate(about["batches"]):
+        start = f"{number}."  # begins the names of the part's arrays
+        tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
+        images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
+        model = build_network(**about["network"], generator=torch.Generator().manual_seed(0))
+        model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
+        parts.append(ExplainedPart(model.eval().to(about["device"]), images, targets, seeds, batch))
     _set_kernel_limits(about["cpu"], about["memory"], os.fstat(answer).st_size)
     os.write(started, b".")
     os.close(started)
@@ -57,7 +64,11 @@ def main(request: int, answer: int, started: int) -> None:
         with counter.count():
             header |= _explain_parts(load_entry_point(source), parts, about["device"], answer, counter)
         header["passes"] = header["passes"] if counter.read_passes() else None
-        _refuse_other_logits(logits, _compute_logits(model, image))
+        # hooks of all modules, or functions of torch that the submission replaced, may have changed the logits
+        after = _compute_logits(model, image)
+        if logits is not None and (after is None or (after - logits).abs().max() > _ROUNDING * logits.abs().max()):
+            seen = "the file changes what the network returns, by global hooks or replaced functions of torch"
+            raise Refusal(SubmissionFault.CHANGED_MODEL, f"{seen}; undo this within each call")
     except Refusal as refusal:
         header = {
             "fault": refusal.kind,
@@ -66,16 +77,6 @@ def main(request: int, answer: int, started: int) -> None:
         }
     sealed_memory_messages.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
-
-
-def _read_part(number: int, about: dict[str, Any], arrays: sealed_memory_messages.Arrays) -> ExplainedPart:
-    """Read one part of a request; the names of the part's arrays begin with the part's number."""
-    start = f"{number}."
-    tensors = {n.removeprefix(start): torch.from_numpy(a) for n, a in arrays.items() if n.startswith(start)}
-    images, targets, seeds = (tensors.pop(name) for name in ("images", "targets", "seeds"))
-    model = build_network(**about["network"], generator=torch.Generator().manual_seed(0))
-    model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
-    return ExplainedPart(model.eval().to(about["device"]), images, targets, seeds, about["batches"][number])
 
 
 def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
@@ -123,13 +124,6 @@ def _compute_logits(model: torch.nn.Module, image: torch.Tensor) -> torch.Tensor
         logits: torch.Tensor = model(image.clone())
         return logits
     return None
-
-
-def _refuse_other_logits(before: torch.Tensor | None, after: torch.Tensor | None) -> None:
-    """Raise Refusal if hooks of all modules, or functions of torch that the submission replaced, changed the logits."""
-    if before is not None and (after is None or (after - before).abs().max() > _ROUNDING * before.abs().max()):
-        seen = "the file changes what the network returns, by global hooks or replaced functions of torch"
-        raise Refusal(SubmissionFault.CHANGED_MODEL, f"{seen}; undo this within each call")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,8 @@ def compute_map_batches(
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers.
     From that batch on, images are explained one at a time, so that no map depends on the other images of a batch.
     Images and targets are copied from the CPU to `device`, which holds the model, for each call. `counter` forgets the
-    passes of the batch whose maps are computed again one at a time.
+    passes of the batch whose maps are computed again one at a time. Changes of the model are undone, also those that
+    change no logit or gradient.
 
     Raises:
         Refusal: The submission raised an exception, changed its inputs, or returned something other than maps.
@@ -169,50 +170,38 @@ def compute_map_batches(
     state, one_by_one = NetworkState.read(part.model), False
     # the inputs of earlier calls stay alive, so that maps that are kept by an object's id or address are its maps
     held: list[tuple[Tensor, Tensor]] = []
+
+    def call(rows: slice) -> tuple[Tensor, bool]:
+        images, targets = (tensor[rows].to(device, copy=True) for tensor in (part.images, part.targets))
+        held.append((images, targets))
+        generator = torch.Generator().manual_seed(int(part.seeds[rows.start]))
+        before = generator.get_state()
+        with _refuse_exceptions(SubmissionFault.RAISED, "raised"):
+            importance = estimate(part.model, images, targets, generator)
+        if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
+            message = "estimate modified its images or targets in place; work on a .clone()"
+            raise Refusal(SubmissionFault.CHANGED_INPUTS, message)
+        if not state.has_same_outputs():
+            work = counter.read_work() if counter else None
+            if state.undo_changes(part.model, images):
+                raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")
+            if counter and work:
+                counter.restore_work(work)
+        part.model.zero_grad(set_to_none=True)
+        return _check_type_and_shape_of_maps(importance, images), not torch.equal(before, generator.get_state())
+
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not one_by_one:
-            before = counter.read_work() if counter else None
-            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device, held, counter)
+            work = counter.read_work() if counter else None
+            importance, one_by_one = call(slice(first, stop))
             if not one_by_one or stop - first == 1:
                 yield importance, one_by_one
                 continue
-            if counter and before:
-                counter.restore_work(before)
+            if counter and work:
+                counter.restore_work(work)
         for i in range(first, stop):
-            yield _call_submission(estimate, part, state, slice(i, i + 1), device, held, counter)[0], True
-
-
-def _call_submission(
-    estimate: EstimateFunction,
-    part: ExplainedPart,
-    state: NetworkState,
-    rows: slice,
-    device: str,
-    held: list[tuple[Tensor, Tensor]],
-    counter: PassCounter | None,
-) -> tuple[Tensor, bool]:
-    """Call the submission once; return its checked maps, and True if the submission drew from the generator.
-
-    The inputs are added to `held`. Changes of the model are undone, also those that change no logit or gradient.
-    """
-    images, targets = (tensor[rows].to(device, copy=True) for tensor in (part.images, part.targets))
-    held.append((images, targets))
-    generator = torch.Generator().manual_seed(int(part.seeds[rows.start]))
-    before = generator.get_state()
-    with _refuse_exceptions(SubmissionFault.RAISED, "raised"):
-        importance = estimate(part.model, images, targets, generator)
-    if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
-        message = "estimate modified its images or targets in place; work on a .clone()"
-        raise Refusal(SubmissionFault.CHANGED_INPUTS, message)
-    if not state.has_same_outputs():
-        work = counter.read_work() if counter else None
-        if state.undo_changes(part.model, images):
-            raise Refusal(SubmissionFault.CHANGED_MODEL, f"estimate modified the model {ADVICE}")
-        if counter and work:
-            counter.restore_work(work)
-    part.model.zero_grad(set_to_none=True)
-    return _check_type_and_shape_of_maps(importance, images), not torch.equal(before, generator.get_state())
+            yield call(slice(i, i + 1))[0], True
 
 
 def _check_type_and_shape_of_maps(importance: Any, images: Tensor) -> Tensor:

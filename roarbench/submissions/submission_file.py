@@ -102,9 +102,11 @@ class Submission:
         set_elsewhere = _list_names_set_elsewhere(tree, estimator_class) if estimator_class else ()
         attributes = {}
         for name, node in list_assignments(estimator_class.body if estimator_class else ()):
-            value = _read_literal_value(node)
-            if value is not None and _PARAMETER_NAME.fullmatch(name) and name not in set_elsewhere:
-                attributes[name] = value, node
+            with suppress(ValueError, TypeError):  # a name, for example, or a dict with a key that is a list
+                value = ast.literal_eval(node)
+                is_simple = type(value) in (bool, int, float, str)
+                if is_simple and _PARAMETER_NAME.fullmatch(name) and name not in set_elsewhere:
+                    attributes[name] = value, node
         return attributes
 
 
@@ -116,18 +118,12 @@ def read_submission(path: Path) -> Submission:
             lacks a constant.
         CallerError: The submission does not have such a parameter, or the parameter does not accept the value.
     """
-    match = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL)
-    if not match or path.exists():  # the file's own name may end in parentheses
-        return _read_submission_file(path)
-    if not match[2].strip():
-        raise CallerError(
-            f"'{path}' has no parameter between its parentheses; write FILE(samples=50), or leave the parentheses out"
-        )
-    return _read_submission_file(Path(match[1])).replace_parameters(match[2])
-
-
-def _read_submission_file(path: Path) -> Submission:
-    """Read and check a file; a refusal names the file."""
+    match, values = re.fullmatch(r"(.+)\(([^()]*)\)", str(path), re.DOTALL), ""
+    if match and not path.exists():  # the file's own name may end in parentheses
+        if not match[2].strip():
+            remedy = "write FILE(samples=50), or leave the parentheses out"
+            raise CallerError(f"'{path}' has no parameter between its parentheses; {remedy}")
+        path, values = Path(match[1]), match[2]
     try:
         # reading a pipe or a device may block forever
         if path.suffix != ".py" or not stat.S_ISREG(path.stat().st_mode):
@@ -138,9 +134,10 @@ def _read_submission_file(path: Path) -> Submission:
     except OSError as error:
         raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
     try:
-        return parse_submission(source)
+        submission = parse_submission(source)
     except Refusal as refusal:
         raise refusal.add_subject(path.name) from None
+    return submission.replace_parameters(values)
 
 
 def parse_submission(source: bytes) -> Submission:
@@ -224,7 +221,11 @@ def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     assigned = {name: node for name, node in list_assignments(tree.body) if name in ENTRY_POINTS}
     for name in ENTRY_POINTS:
         if name in assigned:
-            return classes.get(_find_used_class_name(assigned[name]))
+            node = assigned[name]  # `Mine`, `Mine(…)`, `Mine(…).explain` or `lambda model: Mine(model)`
+            while isinstance(node, ast.Lambda | ast.Call | ast.Attribute):
+                part = "body" if isinstance(node, ast.Lambda) else "func" if isinstance(node, ast.Call) else "value"
+                node = getattr(node, part)
+            return classes.get(node.id) if isinstance(node, ast.Name) else None
         if name in classes:
             return classes[name]
     return None
@@ -242,13 +243,6 @@ def _list_names_set_elsewhere(tree: ast.Module, estimator_class: ast.ClassDef) -
     return names
 
 
-def _find_used_class_name(node: ast.expr) -> str:
-    """Return `Mine` for `Mine`, `Mine(…)`, `Mine(…).explain` and `lambda model: Mine(model)`."""
-    while isinstance(node, ast.Lambda | ast.Call | ast.Attribute):
-        node = node.body if isinstance(node, ast.Lambda) else node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and value of each assignment to a single name, in order."""
     for statement in body:
@@ -260,14 +254,6 @@ def list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]
             continue
         if isinstance(target, ast.Name):
             yield target.id, value
-
-
-def _read_literal_value(node: ast.expr) -> Value | None:
-    """Return the value of a literal number, string or truth value; None for other expressions."""
-    with suppress(ValueError, TypeError):  # a name, for example, or a dict with a key that is a list
-        value = ast.literal_eval(node)
-        return value if type(value) in (bool, int, float, str) else None
-    return None
 
 
 def make_parameter(default: Value) -> Parameter:

@@ -139,7 +139,7 @@ def validate_submission(
     (maps,), (reordered, repeated, *cornered, other_target, other_model, large) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
-    same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
+    same = maps.numpy().tobytes() == repeated.numpy().tobytes()
     fresh = repeated if same else run(case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered.flip(0))
     explained_again = large_part.targets == case.targets[numbers]
@@ -150,8 +150,13 @@ def validate_submission(
         (other_model,) = run(case._replace(model=_build_model(1))).maps
     summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model, cornered)
-    pace = measure_submission_pace(submission.code, suite.find_network())
-    memory = _estimate_memory(suite, first.drew, large_batch, *again.peaks[-2:])
+    network = suite.find_network()
+    pace = measure_submission_pace(submission.code, network)
+    # bytes per additional image are proportional to the number of activations of a network
+    activations = count_network_cost(*network).activations / count_network_cost(*_NETWORK).activations
+    small_peak, large_peak = again.peaks[-2:]
+    bytes_per_image = max(0.0, large_peak - small_peak) / (large_batch - _BATCH) * activations
+    memory = small_peak + (1 if first.drew else count_images_per_call(network)) * bytes_per_image
     return AcceptedSubmission(submission, case.images, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
 
 
@@ -169,19 +174,6 @@ def measure_submission_pace(
         raise answer.refusal
     assert answer.seconds is not None, "an answer without a fault has its seconds"
     return SubmissionPace(answer.seconds / n, max(0.0, answer.ended.cpu - answer.seconds))
-
-
-def _estimate_memory(
-    suite: SuiteSpec, one_by_one: bool, large_batch: int, small_peak: float, large_peak: float
-) -> float:
-    """Estimate a sandbox's peak bytes for a suite's network from the peaks of a small and a large batch.
-
-    Bytes per additional image are proportional to the number of activations of a network.
-    """
-    network = suite.find_network()
-    activations = count_network_cost(*network).activations / count_network_cost(*_NETWORK).activations
-    bytes_per_image = max(0.0, large_peak - small_peak) / (large_batch - _BATCH) * activations
-    return small_peak + (1 if one_by_one else count_images_per_call(network)) * bytes_per_image
 
 
 @cache
@@ -207,10 +199,6 @@ def _build_model(seed: int) -> nn.Module:
     return set_batch_norm_scales_to_one(model).eval()
 
 
-def _get_raw_bytes(importance: Tensor) -> bytes:
-    return importance.numpy().tobytes()
-
-
 def refuse_unrepeatable_or_batch_dependent_maps(first: Tensor, other_sandbox: Tensor, *others: Tensor) -> None:
     """Raise Refusal if maps differ in a fresh sandbox, or depend on other images or on earlier calls.
 
@@ -219,7 +207,7 @@ def refuse_unrepeatable_or_batch_dependent_maps(first: Tensor, other_sandbox: Te
         other_sandbox: The same maps from another sandbox.
         *others: The same maps from other batches, or from later calls.
     """
-    if _get_raw_bytes(first) != _get_raw_bytes(other_sandbox):
+    if first.numpy().tobytes() != other_sandbox.numpy().tobytes():
         message = (
             "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         )
@@ -283,18 +271,14 @@ def _find_warnings(
 
     `cornered` are maps of the first images with other corners.
     """
-    findings = []
-    if are_equal_up_to_rounding(first, other_model):
-        findings.append(ValidationFinding.NETWORK)
-    if are_equal_up_to_rounding(first, other_target):
-        findings.append(ValidationFinding.CLASS)
-    if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
-        findings.append(ValidationFinding.CONSTANT)
-    if have_byte_values(first.numpy()):
-        findings.append(ValidationFinding.BYTES)
-    if are_turned(first[:_CORNERED], cornered):
-        findings.append(ValidationFinding.TRANSPOSED)
-    return findings
+    found = {
+        ValidationFinding.NETWORK: are_equal_up_to_rounding(first, other_model),
+        ValidationFinding.CLASS: are_equal_up_to_rounding(first, other_target),
+        ValidationFinding.CONSTANT: bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()),
+        ValidationFinding.BYTES: have_byte_values(first.numpy()),
+        ValidationFinding.TRANSPOSED: are_turned(first[:_CORNERED], cornered),
+    }
+    return [finding for finding, is_found in found.items() if is_found]
 
 
 def count_maps_and_sandboxes(suite: SuiteSpec, row: str, limit: int | None = None) -> tuple[int, int]:
