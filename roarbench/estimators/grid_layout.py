@@ -156,6 +156,7 @@ class OutputTest(NamedTuple):
     has_positions: bool = False
     is_whole: bool = True  # whether the grid covers the image; False, for example, after a crop in the network
     views: int = 1  # entries per image on axis 0, if there are several, as if views of an image formed one batch
+    clearness: float = 0.0  # with which the axes of the layout follow the bands; 0 if they do not
 
 
 def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTest:
@@ -179,9 +180,11 @@ def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTes
     for axis in range(1, changes.ndim):
         others = [other for other in range(1, changes.ndim) if other != axis]
         profiles[axis] = changes.sum(others, dtype=torch.float64).cpu()
-    judged = max(_list_layouts(profiles, bands, size, images), key=lambda judged: judged.clearness, default=None)
-    if judged and judged.clearness > 0:
-        return OutputTest(shape, judged.layout, has_positions=True, is_whole=judged.is_whole)
+    layouts = _list_layouts(profiles, size, images)
+    judged = (_judge_axes(shape, layout, along, bands) for layout, along in layouts)
+    clearest = max(judged, key=lambda test: test.clearness, default=OutputTest(shape))
+    if clearest.clearness > 0:
+        return clearest
     # beside a sequence of positions there are channels; short axes may follow a direction by chance
     sequences = [profile for profile in profiles.values() if profile.shape[1] >= _SHORTEST_SEQUENCE]
     measured = [_measure(profile, bands, across) for profile in sequences for across in (False, True)]
@@ -189,21 +192,16 @@ def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTes
     return OutputTest(shape, has_positions=several_axes and any(movement.is_clear for movement in measured))
 
 
-class _Judged(NamedTuple):
-    """A possible layout of a tensor."""
-
-    layout: GridLayout
-    clearness: float  # with which its axes follow the bands; 0 if they do not
-    is_whole: bool  # whether its positions cover the image
-
-
-def _list_layouts(profiles: dict[int, Tensor], bands: Bands, size: Sequence[int], images: int) -> Iterator[_Judged]:
+def _list_layouts(
+    profiles: dict[int, Tensor], size: Sequence[int], images: int
+) -> Iterator[tuple[GridLayout, dict[int, Tensor]]]:
+    """Yield possible layouts of a tensor, and the profiles along the axes of each."""
     for rows, columns in permutations(profiles, 2):
         single = {axis for axis in (rows, columns) if profiles[axis].shape[1] == 1}
         # channels may follow a direction by chance, so one direction alone counts only in the usual order of axes
         if single and min(size) > 1 and {rows, columns} != {2, 3}:
             continue
-        yield _judge_axes((profiles[rows], profiles[columns]), bands, GridLayout(images, None, rows, columns, ()))
+        yield GridLayout(images, None, rows, columns, ()), profiles
     if len(profiles) != 2:
         return
     for axis, profile in profiles.items():
@@ -215,22 +213,22 @@ def _list_layouts(profiles: dict[int, Tensor], bands: Bands, size: Sequence[int]
             for rows, columns in permutations(along, 2):
                 # an axis with a single position follows nothing, so it needs an image with a single row or column
                 if all(along[own].shape[1] > 1 or side == 1 for own, side in zip((rows, columns), size, strict=True)):
-                    layout = GridLayout(images, split, rows, columns, ())
-                    yield _judge_axes((along[rows], along[columns]), bands, layout)
+                    yield GridLayout(images, split, rows, columns, ()), along
 
 
-def _judge_axes(profiles: tuple[Tensor, Tensor], bands: Bands, layout: GridLayout) -> _Judged:
+def _judge_axes(shape: tuple[int, ...], layout: GridLayout, profiles: dict[int, Tensor], bands: Bands) -> OutputTest:
     clearness, flipped, is_whole = 0.0, [], True
-    for across, (axis, profile) in enumerate(zip((layout.rows, layout.columns), profiles, strict=True)):
-        if profile.shape[1] == 1:
+    for across, axis in enumerate((layout.rows, layout.columns)):
+        if profiles[axis].shape[1] == 1:
             continue
-        own, other = _measure(profile, bands, bool(across)), _measure(profile, bands, not across)
+        own, other = _measure(profiles[axis], bands, bool(across)), _measure(profiles[axis], bands, not across)
         if not own.is_clear or other.strength > _MOST_OTHER * own.strength:
-            return _Judged(layout, 0.0, False)
+            return OutputTest(shape)
         clearness += abs(own.slope)
         is_whole &= own.reaches_border and abs(own.slope) <= _MOST_SLOPE and own.shift <= _MOST_SHIFT
         flipped += [axis] if own.slope < 0 else []
-    return _Judged(layout._replace(flipped=tuple(flipped)), clearness, is_whole)
+    layout = layout._replace(flipped=tuple(flipped))
+    return OutputTest(shape, layout, has_positions=True, is_whole=is_whole, clearness=clearness)
 
 
 class _Movement(NamedTuple):
