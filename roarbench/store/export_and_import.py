@@ -40,11 +40,12 @@ from roarbench.store.run_result import READ_COLUMNS, RunResult, make_result_row,
 from roarbench.store.schema import imports, insert_new, results, select_matching
 from roarbench.store.user_files import (
     LOCAL,
+    OLDER,
     ImageSource,
     check_imported_source,
     insert_image_sources,
-    insert_imported_suites,
     insert_submission,
+    insert_suites,
     read_image_sources,
     read_submissions_by_id,
     read_suites,
@@ -331,7 +332,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         for submission in file.submissions.values():
             insert_submission(connection, submission)
         insert_image_sources(connection, file.image_sources)
-        insert_imported_suites(connection, file.suites)
+        insert_suites(connection, file.suites, OLDER)
         stored = store.read_results(known)
         pairs = [Conflict(own, known[key]) for key, own in sorted(stored.items())]
         conflicts = [pair for pair in pairs if pair.differences]

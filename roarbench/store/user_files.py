@@ -32,7 +32,8 @@ from roarbench.store.database import Database
 from roarbench.store.schema import delete_rows, entries, failures, images, insert_new, results, suites
 from roarbench.submissions.submission_file import Submission, parse_submission
 
-_OLDER = timedelta(days=36_500)  # by which suites of imports count as older than suites that were run here
+# by which suites of imports count as older than suites that were run here, whose names keep their meaning
+OLDER = timedelta(days=36_500)
 _SHOWN_CHARACTERS = 160  # of the beginning of a network file
 
 
@@ -40,15 +41,12 @@ def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
     """Store a suite from a user's file, with the folder of its data; replace an earlier copy."""
     with database.begin_exclusive_write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
-        _insert_suites(connection, [suite], datetime.now(UTC))
+        insert_suites(connection, [suite])
 
 
-def insert_imported_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
-    """Store suites of other stores; existing suites stay unchanged, and a name keeps meaning this store's own suite."""
-    _insert_suites(connection, new, datetime.now(UTC) - _OLDER)
-
-
-def _insert_suites(connection: Connection, new: Iterable[SuiteSpec], created: datetime) -> None:
+def insert_suites(connection: Connection, new: Iterable[SuiteSpec], older: timedelta = timedelta(0)) -> None:
+    """Store suites within a transaction, as `older` than they are; existing suites stay unchanged."""
+    created = datetime.now(UTC) - older
     rows = [
         {
             "id": suite.name_in_commands,
