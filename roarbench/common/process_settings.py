@@ -69,16 +69,6 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def keep_sigterm_handler() -> Iterator[None]:
-    """Restore this process's SIGTERM handler after the block, because a library's handler changes the exit code."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
 def defer_sigterm_until_checked() -> Iterator[None]:
     """Defer SIGTERM in this block, which must check `is_stop_requested` often and raise SystemExit itself."""
     _busy.set()

@@ -7,6 +7,7 @@ values are sent, so every machine must see the store's folder under the same pat
 
 import logging
 import os
+import signal
 import socket
 import time
 from contextlib import AbstractContextManager, suppress
@@ -19,7 +20,7 @@ import torch
 from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_no_worker_left_error, perform_job
-from roarbench.common.process_settings import keep_sigterm_handler, limit_compiler_threads
+from roarbench.common.process_settings import limit_compiler_threads
 from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers
@@ -49,16 +50,18 @@ def connect_to_ray(address: str, requested: int | None) -> int:
     machine alone is started. By default, there is one worker per GPU, or per core if there are no GPUs.
     """
     own = {} if address else {"num_cpus": requested, "include_dashboard": False}
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
             socket.create_connection((host, int(port)), 5.0).close()  # ray.init would try for two minutes
-        with keep_sigterm_handler():
-            ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
         ways = "use HOST:PORT of the cluster's head, or auto on one of its machines, or leave --address out"
         raise CallerError(f"cannot join {where} ({_extract_reason(error)}); {ways}") from error
+    finally:
+        signal.signal(signal.SIGTERM, handler)  # Ray's handler changes the exit code
     if not (requested or _count_gpus_or_cores()):
         seen = "the Ray cluster has no GPU and no core yet"
         raise CallerError(f"{seen}; start one of its nodes first, or use --workers N")
