@@ -17,12 +17,6 @@ _NEXT_TO_ONE = 1e-20  # smaller than the logarithm of any probability below 1, i
 _FIRST_STEP, _DECAY = 1.5, 1 / 3  # size of the j-th change of a mask: 1.5 / cube root of j
 
 
-def search(inputs: MapInput) -> Tensor:
-    """Search with `passes` forward passes an image at most; see `search_by_length`."""
-    (importance,) = search_by_length(inputs, [inputs.estimator.get_integer("passes")])
-    return importance
-
-
 def search_by_length(inputs: MapInput, lengths: Sequence[int]) -> list[Tensor]:
     """Search each image for masks, by trial and error; return the map of each length.
 
@@ -75,7 +69,10 @@ class _Search:
         count, channels, *sides = images.shape
         self.inputs, self.baseline = inputs, inputs.baseline
         self.counts = [round(level * prod(images.shape[1:])) for level in OWN_NETWORK_LEVELS]
-        self.enlarge_rows, self.enlarge_columns = (_make_enlarging_matrix(side).to(images) for side in sides)
+        # bilinear enlargement of at most 6 cells to a side as a matrix, (side, cells)
+        cells = [torch.eye(min(_CELLS, side), dtype=torch.float64)[None] for side in sides]
+        enlarged = (F.interpolate(one, side, mode="linear")[0] for one, side in zip(cells, sides, strict=True))
+        self.enlarge_rows, self.enlarge_columns = (one.T.contiguous().to(images) for one in enlarged)
         self.best = images.new_zeros(2, count, channels, *(min(_CELLS, side) for side in sides))
         self.removed = images.new_zeros((2, *images.shape), dtype=torch.bool)  # features that the masks remove so far
         self.scores = images.new_full((2, count), -torch.inf)
@@ -202,12 +199,6 @@ def _compute_log_probability(logits: Tensor, targets: Tensor) -> Tensor:
     return torch.where(log_probability == 0, -_NEXT_TO_ONE / margin, log_probability)
 
 
-def _make_enlarging_matrix(side: int) -> Tensor:
-    """Return the bilinear enlargement of at most 6 cells to a side as a matrix, float64 (side, cells)."""
-    cells = torch.eye(min(_CELLS, side), dtype=torch.float64)[None]
-    return F.interpolate(cells, side, mode="linear")[0].T.contiguous()
-
-
 def _mark_top(importance: Tensor, count: int) -> Tensor:
     """Mark the `count` largest values of each map (n, c, h, w)."""
     if count == 0:
@@ -223,7 +214,8 @@ def _mark_top(importance: Tensor, count: int) -> Tensor:
 
 ESTIMATORS = (
     Estimator("search", title="Blind search",
-        about="masks that change the prediction, or keep it, found by trial and error in forward passes", maps=search,
+        about="masks that change the prediction, or keep it, found by trial and error in forward passes",
+        maps=lambda inputs: search_by_length(inputs, [inputs.estimator.get_integer("passes")])[0],
         parameters={"passes": 32, "order": "morf", "baseline": "mean"},
         cost=lambda row, features: Passes(row.get_integer("passes"), 0), papers=(), neighbours=False),
 )  # fmt: skip
