@@ -12,7 +12,6 @@ from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
 from roarbench.plan.settings import Settings
-from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import (
@@ -58,11 +57,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
         suite, files = title, [RESULTS / file.path for file in entries if file.versioned_suite == title]
     else:
         files = list_checked_result_files(str(source or ""))
-    return _read_result_from_files(find_named_or_exported_suite(suite, files), files)
-
-
-def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> EvaluatedRows:
-    """Return a suite's rows in these files; a version of the images that all rows share is accepted."""
+    plan = find_named_or_exported_suite(suite, files)
     folder = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +71,7 @@ def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> EvaluatedRows
             shutil.rmtree(temporary)
     with open_store_for_reading(folder, "") as results:
         versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
+    # a version of the images that all rows share is accepted
     images = {data for data, limit, _ in versions if limit is None}
     settings = Settings(folder, data=images.pop() if len(images) == 1 else "")
     return EvaluatedRows.read(plan, settings, published=True)

@@ -90,21 +90,16 @@ def write_array_suite(
             scale = 255 / (value_range.high - value_range.low)  # stored pixels have 256 steps
             norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
-            _remove_folder_if_settings_are_invalid(text, folder)
+            try:
+                parse_suite(text, folder / "suite.toml")
+            except CallerError as error:  # settings that a suite cannot have; the message is without the folder's path
+                shutil.rmtree(folder, ignore_errors=True)
+                location = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
+                raise CallerError(re.sub(location, "", str(error)), error.hint) from None
             if retrained:
                 text += _UNTUNED
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder
-
-
-def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
-    """Raise CallerError, without the path of the folder, for settings that a suite cannot have."""
-    try:
-        parse_suite(text, folder / "suite.toml")
-    except CallerError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        location = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
-        raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 
 
 def _read_splits(

@@ -9,7 +9,6 @@ import sys
 import sysconfig
 from functools import cache
 from importlib.metadata import distributions
-from importlib.util import find_spec
 from pathlib import Path
 
 _SITE = ("site-packages", "dist-packages")  # names of folders that hold installed packages and nothing else
@@ -43,13 +42,6 @@ def is_installed_file(file: str) -> bool:
     pairs += [(Path(file).absolute(), str(Path(path).absolute())) for path in folders]
     inside = ((folder, path.relative_to(folder).parts[0]) for path, folder in pairs if path.is_relative_to(folder))
     return any(_is_site(folder) or name in _list_package_names(folder) for folder, name in inside)
-
-
-def find_package_outside(name: str) -> str:
-    """Return the file of a package that lies outside the paths of `list_package_paths`; empty if it lies inside."""
-    spec = find_spec(name)
-    file = os.path.realpath(spec.origin) if spec and spec.origin else ""
-    return file if file and not any(Path(file).is_relative_to(path) for path in list_package_paths()) else ""
 
 
 def _is_site(folder: str) -> bool:

@@ -27,11 +27,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from roarbench.common.errors import SandboxError
 from roarbench.common.text import fit_on_one_line
-from roarbench.submissions.installed_packages import find_package_outside, list_package_folders, list_package_paths
+from roarbench.submissions.installed_packages import list_package_folders, list_package_paths
 from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES, HarnessFault, Limits
 from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 
@@ -210,7 +211,9 @@ def check_sandbox_isolation() -> None:
         seen = f"code in the sandbox can reach {', '.join(reached)}"
         raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
     for package in ("torch", "numpy"):
-        if file := find_package_outside(package):
+        spec = find_spec(package)
+        file = os.path.realpath(spec.origin) if spec and spec.origin else ""
+        if file and not any(Path(file).is_relative_to(path) for path in list_package_paths()):
             seen = f"{package} is {file}, and the sandbox has only files of the environment's own folders"
             advice = f"install {package} there, as copies of its files (for uv: --link-mode=copy)"
             raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {seen}; {advice}")

@@ -98,10 +98,18 @@ class Submission:
         the class may have no effect.
         """
         tree = _parse_source_or_refuse(_decode_source(self.source))
-        estimator_class = _find_estimator_class(tree)
-        set_elsewhere = _list_names_set_elsewhere(tree, estimator_class) if estimator_class else ()
+        if (estimator_class := _find_estimator_class(tree)) is None:
+            return {}
+        # statements such as `self.samples = 8`, and arguments of a dataclass
+        nodes = list(ast.walk(tree))
+        set_elsewhere = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+        annotated = (part.target for part in estimator_class.body if isinstance(part, ast.AnnAssign))
+        fields = [target.id for target in annotated if isinstance(target, ast.Name) and estimator_class.decorator_list]
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name) and call.func.id == estimator_class.name:
+                set_elsewhere |= {each.arg for each in call.keywords if each.arg} | {*fields[: len(call.args)]}
         attributes = {}
-        for name, node in list_assignments(estimator_class.body if estimator_class else ()):
+        for name, node in list_assignments(estimator_class.body):
             with suppress(ValueError, TypeError):  # a name, for example, or a dict with a key that is a list
                 value = ast.literal_eval(node)
                 is_simple = type(value) in (bool, int, float, str)
@@ -229,18 +237,6 @@ def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
         if name in classes:
             return classes[name]
     return None
-
-
-def _list_names_set_elsewhere(tree: ast.Module, estimator_class: ast.ClassDef) -> set[str]:
-    """List the attributes that a statement such as `self.samples = 8` sets, or an argument of a dataclass."""
-    nodes = list(ast.walk(tree))
-    names = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
-    annotated = (part.target for part in estimator_class.body if isinstance(part, ast.AnnAssign))
-    fields = [target.id for target in annotated if isinstance(target, ast.Name) and estimator_class.decorator_list]
-    for call in (node for node in nodes if isinstance(node, ast.Call)):
-        if isinstance(call.func, ast.Name) and call.func.id == estimator_class.name:
-            names |= {keyword.arg for keyword in call.keywords if keyword.arg} | {*fields[: len(call.args)]}
-    return names
 
 
 def list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:

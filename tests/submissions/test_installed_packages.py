@@ -105,7 +105,7 @@ for name in ("own_file.py", "labels.csv"):
 
 @pytest.mark.process
 def test_doctor_and_validate_name_package_that_the_sandbox_lacks(bubblewrap, monkeypatch):
-    monkeypatch.setattr(installed_packages, "find_spec", lambda name: type("Spec", (), {"origin": f"/src/{name}.py"}))
+    monkeypatch.setattr(sandbox_isolation, "find_spec", lambda name: type("Spec", (), {"origin": f"/src/{name}.py"}))
     with pytest.raises(SandboxError, match=r"torch is /src/torch.py.*sandbox.*; install torch"):
         check_sandbox_isolation.__wrapped__()
 
