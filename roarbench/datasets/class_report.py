@@ -223,9 +223,8 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     # masks have at most three values
     if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
         return
-    shares = [np.mean([flat for flat, own in zip(few, labels, strict=True) if own == label]) for label in {*labels}]
-    masks = [images.classes[n] for n, share in zip({*labels}, shares, strict=True) if share > 0.5]
-    if 0 < len(masks) < len(shares):
+    masks = [images.classes[n] for n in np.flatnonzero(2 * np.bincount(labels, few) > np.bincount(labels))]
+    if 0 < len(masks) < len({*labels}):
         seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
     else:
         example = images.name_image(*places[few.index(True)])

@@ -264,7 +264,7 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
         things = [name for name in rest if GROUP_NAME.fullmatch(name)]
         labels = [name for name in rest if name not in things]
         # patients are more than their classes; a column `group` of two values may have the classes itself
-        counts = {name: len({row[table.columns.index(name)] for row in table.rows}) for name in rest}
+        counts = {name: len({*table.get_cells(name)}) for name in rest}
         if len(labels) == 1 and all(counts[labels[0]] < counts[thing] for thing in things):
             return labels[0]
         return rest[0] if len(rest) == 1 else ""

@@ -35,14 +35,18 @@ def mark_balanced_subset(labels: Labels, limit: int | None) -> NDArray[np.bool_]
     """
     if limit is None or limit >= len(labels):
         return np.ones(len(labels), bool)
-    by_class = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[by_class], labels[by_class])
-    turn = np.empty(len(labels), np.int64)  # number of earlier images of the same class
-    turn[by_class] = np.arange(len(labels)) - starts
-    chosen = np.lexsort((labels, turn))[:limit]  # the first image of each class, then the second of each class …
     marked = np.zeros(len(labels), bool)
-    marked[chosen] = True
+    # the first image of each class, then the second of each class …
+    marked[np.lexsort((labels, count_earlier_images(labels)))[:limit]] = True
     return marked
+
+
+def count_earlier_images(labels: Labels) -> NDArray[np.int64]:
+    """Return for each image the number of earlier images of its class, int64 (n,)."""
+    by_class = np.argsort(labels, kind="stable")
+    counts = np.empty(len(labels), np.int64)
+    counts[by_class] = np.arange(len(labels)) - np.searchsorted(labels[by_class], labels[by_class])
+    return counts
 
 
 def select_rows_of_split(record: DatasetRecord, split: Split, labels: Labels) -> NDArray[np.int64]:
@@ -68,9 +72,8 @@ def mark_held_out_images(labels: Labels, per_class: float, seed: int) -> NDArray
     to at least one image.
     """
     drawn = np.random.default_rng(seed).permutation(len(labels))
+    _, numbers, counts = np.unique(labels[drawn], return_inverse=True, return_counts=True)
+    wanted = int(per_class) if per_class >= 1 else np.maximum(1, np.rint(per_class * counts))[numbers.reshape(-1)]
     marked = np.zeros(len(labels), bool)
-    for label in np.unique(labels):
-        of_class = drawn[labels[drawn] == label]
-        count = int(per_class) if per_class >= 1 else max(1, round(per_class * len(of_class)))
-        marked[of_class[:count]] = True
+    marked[drawn] = count_earlier_images(labels[drawn]) < wanted
     return marked

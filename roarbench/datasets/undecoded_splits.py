@@ -23,7 +23,7 @@ from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.image_folders import IMAGES_PER_READ, FileGroup
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_columns import FileLabels, read_file_labels, read_image_names, unify_labels
-from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
+from roarbench.datasets.select_images import Labels, count_earlier_images, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
 _FILES_PER_GROUP = 256
@@ -333,7 +333,4 @@ def sample_images(labels: Labels, per_class: int, spread: bool = True) -> NDArra
     The images are drawn at random, always the same ones; with `spread=False` they are the first images of each class.
     """
     order = np.random.default_rng(0).permutation(len(labels)) if spread else np.arange(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    sorted_labels = labels[by_class]
-    turn = np.arange(len(labels)) - np.searchsorted(sorted_labels, sorted_labels)
-    return np.sort(by_class[turn < per_class])
+    return np.sort(order[count_earlier_images(labels[order]) < per_class])
