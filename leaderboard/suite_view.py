@@ -122,14 +122,13 @@ class SuiteView:
 
     def table(self, protocol: Protocol, unit: Unit | None = None) -> SuiteTable:
         """Return the table from which a board is made, as `roarbench table` shows it."""
-        unit = unit or self.results.list_units(protocol)[0]
-
-        def make() -> SuiteTable:
-            table = make_table(self.results, protocol, self.results.suite.estimators_with_own_row, unit)
-            assert table is not None, "the suite has the protocol"
-            return table
-
-        return self.get_or_compute(("table", protocol, unit), make)
+        results, unit = self.results, unit or self.results.list_units(protocol)[0]
+        table = self.get_or_compute(
+            ("table", protocol, unit),
+            lambda: make_table(results, protocol, results.suite.estimators_with_own_row, unit),
+        )
+        assert table is not None, "the suite has the protocol"
+        return table
 
     @property
     def tables(self) -> list[SuiteTable]:
