@@ -297,15 +297,12 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
     first, *others = step.job.arguments
     if step.kind == "reference":
         return list(_list_reference_artifacts(first))
-    if step.kind == "network":
-        (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
-        return [Artifact(key, name, first.get_stored_network(key).read_checksum(), key)]
-    if step.kind == "tune":
-        common, spec = others
-        rankings = _make_ranking_artifact(first, spec).checksum
-        name = f"network ({step.job.name}) of {first.suite.title}"
-        checksum = first.get_stored_network(hash_fine_tuned_network(common.key, rankings)).read_checksum()
-        return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
+    if step.kind in ("network", "tune"):
+        common, *tuned_for = others
+        rankings = _make_ranking_artifact(first, *tuned_for).checksum if tuned_for else ""
+        key = hash_fine_tuned_network(common.key, rankings) if tuned_for else common.key
+        name = f"{f'network ({step.job.name})' if tuned_for else step.job.name} of {first.suite.title}"
+        return [Artifact(step.keys[0], name, first.get_stored_network(key).read_checksum(), common.key, rankings)]
     return [_make_ranking_artifact(first, others[0])] if step.kind == "seal" else []
 
 
