@@ -38,14 +38,6 @@ def _make_convergent_recipe(
     return replace(_make_small_recipe(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
 
-def _make_fast_version_of_recipe(
-    name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation
-) -> Recipe:
-    """Make a recipe with fewer epochs, small images first and a higher learning rate than the recipe `name`."""
-    small = _make_small_recipe(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
-    return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
-
-
 _TABLE = (
     _make_paper_recipe("imagenet", steps=32_000, images=1_281_167, batch=4096, rate_per_256=0.1),
     _make_paper_recipe("food101", steps=20_000, images=75_750, batch=256, rate_per_256=0.7),
@@ -53,10 +45,12 @@ _TABLE = (
     _make_paper_recipe("birdsnap", steps=20_000, images=47_386, batch=256, rate_per_256=1.0),
     _make_small_recipe("quick", epochs=3, batch=64, peak=0.4, augmentation=Augmentation.FLIP, warmup=0.5),
     _make_small_recipe("quick-reference", epochs=16, batch=64, peak=0.3, augmentation=Augmentation.NOISE_FLIP),
+    # recipes that end in `-fast` have fewer epochs, small images first and a higher learning rate
     replace(
-        _make_fast_version_of_recipe("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
+        _make_small_recipe("imagenet-fast", 18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP, warmup=2.25),
         weight_decay=1e-4,
         sides=(4 / 7, 5 / 7, 6 / 7, 1.0),  # 128, 160, 192, 224 pixels
+        micro_batch=256,
     ),
     replace(
         _make_small_recipe(
@@ -65,7 +59,11 @@ _TABLE = (
         weight_decay=1e-4,
         start="torchvision:resnet50-v1@0676ba61",
     ),
-    _make_fast_version_of_recipe("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
+    replace(
+        _make_small_recipe("cifar10-fast", 6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP, warmup=0.75),
+        sides=(0.5, 0.75, 1.0, 1.0),
+        micro_batch=256,
+    ),
     _make_small_recipe("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),
     _make_small_recipe("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
     _make_small_recipe("cifar10", epochs=15, batch=128, peak=0.3, augmentation=Augmentation.SHIFT_FLIP, warmup=2),
