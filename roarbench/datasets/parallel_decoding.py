@@ -43,7 +43,7 @@ from roarbench.datasets.decode_image import (
     round_up_depth,
 )
 from roarbench.datasets.image_folders import FileGroup
-from roarbench.datasets.undecoded_splits import Group, RawSplit, convert_parquet_errors, read_group_images
+from roarbench.datasets.undecoded_splits import Group, RawSplit, convert_parquet_errors, divide_rows, read_group_images
 from roarbench.datasets.value_scale import choose_value_scale, format_window
 
 PARTS_PER_WORKER = 32  # minimum number of parts per process, because a process takes seconds to start
@@ -125,13 +125,8 @@ def decode_splits(
                 opened.flush()
                 os.fsync(opened.fileno())
                 tallies[split] = DecodingTally(len(raw.labels), count_pixel_values(raw.pixels))
-        first = 0
-        for group in raw.groups:
-            low, high = np.searchsorted(raw.rows, [first, first + group.rows])
-            if low < high:
-                rows = raw.rows[low:high] - first
-                parts.append(RowGroupPart(record, split, group, rows, int(low), files[split]))
-            first += group.rows
+        for group, start, rows in divide_rows(raw.groups, raw.rows):
+            parts.append(RowGroupPart(record, split, group, rows, start, files[split]))
     remaining = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in remaining)
     if remaining:

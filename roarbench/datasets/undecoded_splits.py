@@ -66,12 +66,18 @@ def read_group_images(group: Group, column: str, rows: NDArray[np.int64]) -> Ite
 
 def read_stored_images(groups: Groups, column: str, rows: NDArray[np.int64]) -> Iterator[bytes]:
     """Yield the stored images `rows`, which are ascending and count all rows of the groups."""
+    for group, _, inside in divide_rows(groups, rows):
+        yield from chain.from_iterable(read_group_images(group, column, inside))
+
+
+def divide_rows(groups: Groups, rows: NDArray[np.int64]) -> Iterator[tuple[Group, int, NDArray[np.int64]]]:
+    """Yield each needed group, the position of its first row in the ascending `rows`, and its rows from its start."""
     first = 0
     for group in groups:
-        inside = rows[(first <= rows) & (rows < first + group.rows)] - first
+        low, high = np.searchsorted(rows, [first, first + group.rows]).tolist()
+        if low < high:
+            yield group, low, rows[low:high] - first
         first += group.rows
-        if len(inside):
-            yield from chain.from_iterable(read_group_images(group, column, inside))
 
 
 def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer: bool = False) -> dict[Split, RawSplit]:
