@@ -6,7 +6,7 @@ of other encoding, size, brightness or orientation are found in the decoded pixe
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.repeats import describe_items_in_both_splits, find_items_of_several_classes, hash_bytes
-from roarbench.datasets.undecoded_splits import Groups, UserImages, read_stored_images
+from roarbench.datasets.undecoded_splits import Groups, UserImages, divide_rows, read_stored_images
 
 MAX_COMPARED = 100_000  # files of equal size that are read; of more, those of randomly chosen sizes
 _FILES_PER_CALL = 64  # files that a thread reads at a time
@@ -82,7 +82,8 @@ def compute_digests(images: UserImages) -> dict[Split, Digests]:
 
 def _hash_files(groups: Groups) -> Digests:
     """Return the digests of files: of the whole content, or a number of its own for a file of unique size or tail."""
-    sizes = np.fromiter((path.stat().st_size for path in _list_paths(groups)), np.int64)
+    paths = (group.folder / file for group in groups if isinstance(group, FileGroup) for file in group.files)
+    sizes = np.fromiter((path.stat().st_size for path in paths), np.int64)
     digests = np.arange(len(sizes), dtype=np.uint64)  # digests of contents are above these numbers
     compared = _choose_compared_files(sizes)
     digests[compared] = _hash_selected(groups, compared, whole=False)
@@ -91,12 +92,6 @@ def _hash_files(groups: Groups) -> Digests:
     alike = large[counts[numbers.reshape(-1)] > 1]
     digests[alike] = _hash_selected(groups, alike, whole=True)
     return digests
-
-
-def _list_paths(groups: Groups) -> Iterator[Path]:
-    for group in groups:
-        assert isinstance(group, FileGroup)
-        yield from (group.folder / file for file in group.files)
 
 
 def _choose_compared_files(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -109,9 +104,8 @@ def _choose_compared_files(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _hash_selected(groups: Groups, positions: NDArray[np.int64], whole: bool) -> Digests:
-    chosen = np.zeros(sum(group.rows for group in groups), bool)
-    chosen[positions] = True
-    paths = [*compress(_list_paths(groups), chosen)]
+    divided = ((group, rows.tolist()) for group, _, rows in divide_rows(groups, positions))
+    paths = [group.folder / group.files[n] for group, rows in divided if isinstance(group, FileGroup) for n in rows]
     parts = (paths[start : start + _FILES_PER_CALL] for start in range(0, len(paths), _FILES_PER_CALL))
     with ThreadPoolExecutor() as pool:
         hashed = pool.map(lambda part: [_hash_file(path, whole) for path in part], parts)
