@@ -69,9 +69,10 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     numbers = {name: int(name) if record.numbered else number for number, name in enumerate(classes)}
     splits = {}
     for split, content in ((Split.TRAIN, train), (Split.TEST, test)):
-        ordered = sorted((numbers[name], path.split("/"), path) for path, name in content.class_of.items())
-        labels = np.array([number for number, *_ in ordered], np.int64)
-        splits[split] = ([path for *_, path in ordered], labels)
+        number_of = {path: numbers[name] for path, name in content.class_of.items()}
+        by_path = sorted(number_of, key=lambda path: path.split("/"))
+        by_class = sorted(by_path, key=number_of.__getitem__)
+        splits[split] = (by_class, np.array([number_of[path] for path in by_class], np.int64))
     return LabelledImages(classes, splits, list(filter(None, notes)))
 
 
