@@ -177,7 +177,7 @@ def main() -> None:
     for library in _LIBRARIES:
         importlib.import_module(library)
     with tempfile.TemporaryDirectory(prefix="roarbench-breaks-") as folder:
-        copy = Path(folder)
+        copy = Path(folder, "copy")  # the folder itself is private, and a test reads the copy as another user
         copy_working_tree(copy)
         sys.exit(0 if _are_all_breaks_found(faults, copy) else 1)
 

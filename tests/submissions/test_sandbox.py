@@ -209,10 +209,10 @@ def test_sandbox_works_for_ordinary_user(require, tmp_path):
     unshare = require("unshare", "part of util-linux")
     repository = Path(sandbox_isolation.__file__).parents[2]
     paths = [sys.base_prefix, sys.prefix, str(repository)]
-    private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
-    held = " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private)
+    folders = {folder for path in paths for folder in Path(path).parents if not folder.stat().st_mode & 1}
+    private = " ".join(sorted(map(str, folders), reverse=True))  # inner folders first
     python = f"env PYTHONPATH={repository} {sys.executable}"
-    script = AS_USER.format(hold=tmp_path, paths=held, homes=" ".join(private), python=python)
+    script = AS_USER.format(hold=tmp_path, paths=" ".join(paths), homes=private, python=python)
     command = [unshare, "-m", "--propagation", "private", "bash", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.endswith("None import files\n"), done.stderr
