@@ -99,9 +99,11 @@ def find_builtin_or_own_suite(name: str, own: Iterable[SuiteSpec]) -> SuiteSpec:
 def make_renamed_suite_text(name: str) -> str:
     """Return the text of a named suite's file, with a new name and without a version, for a user to change."""
     suite = find_builtin_suite(name)
-    file: Any = SUITE_VERSIONS.data[suite.name, suite.version]
+    newest = SUITES[suite.name].version == suite.version
+    current, published = FOLDER / f"{suite.name}.toml", f"{suite.name}/{suite.version}/suite.toml"
+    text = (current if newest or not RESULTS else RESULTS / published).read_text("utf-8")
     renamed = f'name = "my-{suite.name}"  # name of your suite; its version will be a hash of all that it computes'
-    return _NAME_AND_VERSION.sub(renamed, file.read_text("utf-8"), count=1)
+    return _NAME_AND_VERSION.sub(renamed, text, count=1)
 
 
 def make_suite_option_value(suite: SuiteSpec) -> str:
