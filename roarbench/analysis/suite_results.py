@@ -1,7 +1,7 @@
 """Hold the stored results of one suite, check them, find those of each of its boards, and describe them in words."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -331,7 +331,13 @@ class SuiteResults:
         untouched = [row for point, row in clean if point.cell.retrain is retrain]
         if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
             untouched = [*self.references.values()]
-        return describe_networks_at_chance(untouched, self.chance, self.chance_text)
+        if not untouched:
+            return ""
+        correct, total = sum(row.correct for row in untouched) / len(untouched), untouched[0].total
+        if not is_at_chance(int(correct), total, self.chance):
+            return ""
+        seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"
+        return f"At chance: {seen}, chance is {self.chance_text}. These numbers test the installation only."
 
     @property
     def reference_doubt(self) -> str:
@@ -366,17 +372,6 @@ def describe_chance(chance: float, classes: int) -> str:
     """Return chance in percent; if one class is more frequent than others, with a note on the class."""
     note = " (always the largest class)" if chance > 1 / classes else ""
     return f"{format_percent_number(chance)}%{note}"
-
-
-def describe_networks_at_chance(networks: Sequence[RunResult], chance: float, chance_text: str) -> str:
-    """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
-    if not networks:
-        return ""
-    correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
-    if not is_at_chance(int(correct), total, chance):
-        return ""
-    seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"
-    return f"At chance: {seen}, chance is {chance_text}. These numbers test the installation only."
 
 
 def explain_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:

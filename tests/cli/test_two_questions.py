@@ -136,7 +136,7 @@ def test_replicate_reports_protocols_that_are_not_compared(asked, call):
 
 def test_run_table_judges_all_rows_but_shows_selected(asked, call, monkeypatch):
     # at chance, no row would have a verdict
-    monkeypatch.setattr("roarbench.analysis.suite_results.describe_networks_at_chance", lambda *_: "")
+    monkeypatch.setattr("roarbench.analysis.suite_results.SuiteResults.at_chance_warning", "")
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")
     assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
