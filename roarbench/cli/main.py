@@ -83,10 +83,8 @@ _INTERRUPTED, _TERMINATED = 130, 128 + signal.SIGTERM
 def main() -> NoReturn:
     """Run the command line; exit with 0 if done, 1 if a run failed, 2 for a wrong call, 130 or 143 if interrupted."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    for name in (
-        "stdout",
-        "stderr",
-    ):  # print `?` for letters that the encoding lacks, and drop output to closed streams
+    # print `?` for letters that the encoding lacks, and drop output to closed streams
+    for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed the stream, and another file could get its descriptor
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif isinstance(stream := getattr(sys, name), TextIOWrapper):

@@ -137,9 +137,11 @@ def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | No
     run_steps = list(_make_run_steps(work, runs, seals, references))
     needs = {name for step in (*rank_steps, *run_steps) for name in step.needs}
     reference_steps = []
-    for network in (network for network in work.explained if network.step_name in needs):
-        job, is_made = Job(network.step_name, train_or_read_reference, (network,)), network.has_weights_and_predictions
-        reference_steps.append(Step("reference", job, (), (network.reference.key,), is_made))
+    for network in work.explained:
+        if network.step_name in needs:
+            job = Job(network.step_name, train_or_read_reference, (network,))
+            is_made = network.has_weights_and_predictions
+            reference_steps.append(Step("reference", job, (), (network.reference.key,), is_made))
     return JobGraph(specs, [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps])
 
 
@@ -243,7 +245,6 @@ def _make_run_steps(work: JobContext, runs: list[Run], seals: SealSteps, referen
             if cell.retrain is ScoredNetwork.COMMON:
                 *_, last = _make_network_steps(work, part[0], seals)
                 needs += (last.job.name,)
-
             keys = tuple(run.key for run in part)
             name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
             yield Step("run", Job(name, execute_runs, (work, part)), needs, keys, runs=part)
