@@ -33,12 +33,13 @@ class StridedConvolution(nn.Conv2d):
         """Map (n, c, h, w) as `nn.Conv2d` does."""
         autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
         is_fast = input.dtype is torch.float32 and input.device.type == "cpu" and autocast in _PRECISIONS
+        if not is_fast or input.ndim != 4:  # a batch of one image may lack its axis, as in `torch.vmap`
+            return super().forward(input)
         settings = zip(input.shape[2:], self.stride, self.kernel_size, map(int, self.padding), strict=True)
-        has_output_per_square = not isinstance(self.padding, str) and all(
+        if not all(
             side % stride == 0 and (side + 2 * padding - kernel) // stride + 1 == side // stride
             for side, stride, kernel, padding in settings
-        )
-        if not is_fast or not has_output_per_square:
+        ):
             return super().forward(input)
         weights = (self.weight.detach(), self.bias)
         output: Tensor = _StridedConvolve.apply(input, *weights, self.stride, self.padding)  # type: ignore[no-untyped-call]

@@ -107,3 +107,13 @@ def test_bfloat16_gradient_equals_that_of_torch_up_to_rounding():
 def test_other_precisions_use_gradient_of_torch():
     _, expected, found = compute_gradients_of_layer_and_fast_layer(torch.float16)
     assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_image_without_axis_of_batch_has_same_outputs(dtype):
+    layer = nn.Conv2d(3, 4, 3, 2, 1).to(dtype)
+    images = draw(2, 3, 8, 8, dtype=dtype)
+    expected = layer(images)
+    speed_up_image_gradient(layer)
+    torch.testing.assert_close(layer(images[0]), expected[0])
+    torch.testing.assert_close(torch.vmap(layer)(images), expected)
