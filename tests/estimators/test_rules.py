@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel
 
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
@@ -143,10 +144,16 @@ class Branching(nn.Module):
         (Stepwise(lambda x: x.clamp(0, 6)), "has no rule for clamp, an operation of the network"),
         (nn.Sequential(SAME, RELU, SAME, nn.Flatten()), "supports only modules that are used once, but 0 is used .*"),
         (Branching(), "cannot trace the operations of the network"),
+        (AveragedModel(WHOLE), "cannot trace .* in its AveragedModel; pass the network inside, `.module`"),
+        (nn.DataParallel(WHOLE), "cannot trace .* in its DataParallel; pass the network inside, `.module`"),
+        (
+            torch.compile(WHOLE, backend="eager"),
+            "cannot trace .* in its OptimizedModule; pass the network inside, `._orig_mod`",
+        ),
     ],
 )
 def test_lrp_rejects_unsupported_networks(model, words, batch):
-    with pytest.raises(RunError, match=f"^lrp {words}; leave lrp out$"):
+    with pytest.raises(RunError, match=f"^lrp {words}[;,]( or)? leave lrp out$"):
         importance("lrp", model.double().eval(), batch)
 
 
