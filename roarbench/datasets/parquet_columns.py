@@ -72,6 +72,12 @@ def find_image_and_label_columns(file: Path) -> tuple[str, str]:
         if seen:
             raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
+    usual, (name, _, value) = {*table_columns.LABEL_COLUMN_NAMES}, file.parent.name.partition("=")
+    if value and (not labels or name in usual and usual.isdisjoint(labels)):
+        seen = f"the folder '{file.parent.name}' gives a value to all rows of {file.name}, but only columns are read"
+        table = f'pandas.read_parquet("{file.parent.parent}").astype({{"{name}": str}})'
+        remedy = f'{table}.to_parquet("train.parquet"), and so for test images, in a new folder'
+        raise DataError(f"{seen}; write it as a column: {remedy}")
     return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
 
@@ -135,12 +141,14 @@ def describe_other_columns(train: list[Path], test: list[Path], label: str) -> I
 
     `train` and `test` are the files of the splits; without `test`, test images are drawn.
     """
-    names = [field.name for field in parquet_files.read_schema(train[0]) if parquet_files.has_class_type(field.type)]
+    schema = parquet_files.read_schema(train[0])
+    names = [field.name for field in schema if parquet_files.has_class_type(field.type)]
     others = [name for name in names if name.lower().rpartition("_")[2] in table_columns.LABEL_COLUMN_NAMES]
     unused = [name for name in others if name != label]
     if unused or label not in table_columns.LABEL_COLUMN_NAMES:
         yield f"classes: column '{label}'{'; not used: ' if unused else ''}{list_quoted(unused)}"
-    for name in filter(label.__ne__, names):
+    # labels in lists or structs are refused later
+    for name in filter(label.__ne__, () if pa.types.is_nested(schema.field(label).type) else names):
         is_group = table_columns.may_name_groups(name)
         is_split = not test and simplify_column_name(name) in SPLIT_NAMES
         if not is_group and not is_split or any(name not in parquet_files.read_schema(file).names for file in test):

@@ -1,9 +1,12 @@
 """Labels of parquet files: class names beside numbers, and files that disagree about names or types."""
 
 import json
+import re
 from decimal import Decimal
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -229,3 +232,30 @@ def test_files_that_lack_a_column_are_named(tmp_path, file, names, lacking):
     with pytest.raises(DataError, match=f"has the columns {', '.join(names)}; expected .*'{lacking}'") as refused:
         infer_dataset(tmp_path, print)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("columns", [{}, {"width": [8] * 8}])
+def test_labels_in_names_of_folders_are_refused_until_they_are_a_column(tmp_path, columns):
+    """The remedy is run as it is written; pandas reads `001` as a number, whose numbering would begin at 1."""
+    for split, name in product(("train", "test"), ("001", "002")):
+        folder = tmp_path / split / f"label={name}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"image": [IMAGE] * 8, **columns}), folder / "part.parquet")
+    with pytest.raises(DataError, match="^the folder 'label=001' gives a value to all rows of part.parquet") as refused:
+        infer_dataset(tmp_path, print)
+    new = tmp_path / "new"
+    new.mkdir()
+    remedy = re.search(r"column: (.*\)), and so", str(refused.value))[1]
+    for split in ("train", "test"):
+        call = remedy.replace("train.parquet", f"{new}/train.parquet").replace("/train", f"/{split}")
+        eval(call, {"pandas": pd})
+    train, test, classes, _ = read_labels(new)
+    assert classes == ("1", "2")
+    assert np.bincount(train).tolist() == np.bincount(test).tolist() == [8, 8]
+
+
+def test_labels_in_lists_are_refused_beside_patients(tmp_path):
+    rows = {"image": [IMAGE] * 8, "label": [[0], [1]] * 4, "patient": list("aabbccdd")}
+    pq.write_table(pa.table(rows), tmp_path / "train.parquet")
+    with pytest.raises(DataError, match=r"the label column 'label' holds list<.*; expected a whole number"):
+        infer_dataset(tmp_path, print)
