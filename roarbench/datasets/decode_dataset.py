@@ -91,7 +91,8 @@ def _find_decoded_folder(
     own_record = identity.make_json_record(record.without_location)
     settings: dict[str, object] = {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
     limited = [] if limit is None else [f"limit{limit}"]
-    return folder / "-".join([record.name, str(source["kind"]), *limited, identity.hash_value(settings)[:8]]), settings
+    name = "-".join([record.name, str(source["kind"]), *limited, identity.hash_value(settings)[:8]])
+    return folder / name, settings
 
 
 def _decode_and_write_manifest(

@@ -109,11 +109,11 @@ class _RunningMaps:
 
     def add_noisy_copies(self, copies: Tensor) -> None:
         """Add the maps of one noisy copy of every image."""
-        samples = compute_base_maps(
-            *(self._request, copies, self._noisy_bases),
-            lambda logits: self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets),
-        )
-        for base, sample in samples.items():
+
+        def count_stable(logits: Tensor) -> None:
+            self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
+
+        for base, sample in compute_base_maps(self._request, copies, self._noisy_bases, count_stable).items():
             self._moments[base].add(sample)
 
     def finish(self) -> SharedPassMaps:

@@ -56,7 +56,8 @@ from roarbench.store.ranking_files import (
 )
 
 _IMAGES_PER_COMPARISON = 512
-_MEASURED = ("seconds", "weights", "precision", "device", "kept", "ties", "passes")  # metadata of a part alone
+_MADE = ("seconds", "weights", "precision", "device")  # metadata of a part alone, which each part has
+_MEASURED = (*_MADE, "kept", "ties", "passes")  # and that of some parts
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        metadata = make_file_metadata(spec, split) | {name: getattr(provenance, name) for name in _MEASURED[:4]}
+        metadata = make_file_metadata(spec, split) | {name: getattr(provenance, name) for name in _MADE}
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
         metadata |= {"passes": list(provenance.passes)} if provenance.passes else {}
@@ -215,7 +216,10 @@ class RankingsStore:
         times = [file["seconds"] for file in files.values()]
         forward, backward = (_compute_share(files, name, "images") for name in ("forward", "backward"))
         return Rankings(
-            *(folder, spec.layout, splits, files),
+            folder,
+            spec.layout,
+            splits,
+            files,
             seconds=sum(times) if all(times) else None,
             weights=manifest.get("weights", ""),
             checksum=extract_rankings_checksum(manifest),
