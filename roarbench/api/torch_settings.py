@@ -55,9 +55,9 @@ def _list_settings(
     return [_Setting(title, partial(read, name), partial(write, name), neutral) for name in names]
 
 
-def _write_autocast(device: str, enabled: bool) -> None:
-    torch.set_autocast_enabled(device, enabled)
-    torch.clear_autocast_cache()
+def _write_autocast(write: Callable[[str, Any], object], device: str, value: Any) -> None:
+    write(device, value)
+    torch.clear_autocast_cache()  # weights that a function rounded, maybe to another dtype
 
 
 def _count_autocast_contexts() -> int:
@@ -122,8 +122,16 @@ _SETTINGS = (
     ),
     _Setting("inference mode", torch.is_inference_mode_enabled, _write_inference_mode),
     _Setting("gradients (grad mode)", torch.is_grad_enabled, torch.set_grad_enabled, True),
-    *_list_settings("autocast", torch.is_autocast_enabled, _write_autocast, _AUTOCAST_DEVICES, False),
-    *_list_settings("autocast", torch.get_autocast_dtype, torch.set_autocast_dtype, _AUTOCAST_DEVICES),
+    *_list_settings(
+        "autocast",
+        torch.is_autocast_enabled,
+        partial(_write_autocast, torch.set_autocast_enabled),
+        _AUTOCAST_DEVICES,
+        False,
+    ),
+    *_list_settings(
+        "autocast", torch.get_autocast_dtype, partial(_write_autocast, torch.set_autocast_dtype), _AUTOCAST_DEVICES
+    ),
     # contexts that a function left open: until the outermost one ends, torch keeps rounded weights
     _Setting(
         "",

@@ -28,6 +28,7 @@ import roarbench as rb
 from roarbench.api.call_guard import list_foreign_functions, read_functions, restore_functions
 from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.read_explainers import read_explainers
+from roarbench.api.torch_settings import read_settings, restore_settings, set_neutral_settings
 from roarbench.compute.networks import StridedProjection, build_network
 from tests.helpers.user_networks import WithChangedOutput
 
@@ -284,6 +285,18 @@ def test_modes_of_the_caller_change_no_result(networks, results_without_modes, m
 def use_double():
     torch.set_default_dtype(torch.float64)
     return contextlib.ExitStack()
+
+
+def test_weights_rounded_to_the_dtype_of_a_function_are_forgotten():
+    layer, images = nn.Linear(4, 4), torch.ones(2, 4)
+    with torch.autocast("cpu"), set_neutral_settings():  # in a caller's context, torch keeps rounded weights
+        before = read_settings()
+        torch.set_autocast_dtype("cpu", torch.float16)
+        with torch.autocast("cpu"):
+            layer(images)
+        assert restore_settings(before) == ["autocast"]
+        with torch.autocast("cpu", torch.bfloat16):
+            assert layer(images).dtype is torch.bfloat16
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, CALLER["autocast"], use_double])
