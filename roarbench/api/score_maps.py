@@ -139,7 +139,7 @@ class RemovalMeasure(NamedTuple):
     order: Order
     levels: tuple[float, ...]
     fill_images: FillFunction
-    fill: str = "mean"
+    fill: str = ""  # named in the title of a column
 
     @property
     def title(self) -> str:
