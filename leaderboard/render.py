@@ -168,16 +168,13 @@ class CompiledTemplates(FileSystemBytecodeCache):
 @cache
 def load_templates() -> Environment:
     """Load the templates, which escape all values and raise an error if a value is missing."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        # Jinja itself tells apart versions of Python and of each source
-        bytecode_cache=CompiledTemplates(str(TEMPLATES / "__pycache__"), f"%s.jinja-{read_package_version('jinja2')}"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        optimized=False,  # constant expressions are few, and the search for them takes half of the compilation
-    )
+    # constant expressions are few, and the search for them takes half of the compilation
+    options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, optimized=False)
+    # Jinja itself tells apart versions of Python and of each source, but not the options, which compiled code contains
+    compiled = f"%s.jinja-{read_package_version('jinja2')}-{''.join(f'{value:d}' for value in options.values())}"
+    cache_of_code = CompiledTemplates(str(TEMPLATES / "__pycache__"), compiled)
+    loader = FileSystemLoader(TEMPLATES)
+    made = Environment(loader=loader, bytecode_cache=cache_of_code, undefined=StrictUndefined, **options)
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case
