@@ -81,7 +81,8 @@ def test_functions_get_own_network_that_returns_logits_object(networks):
         assert torch.equal(model(inputs), logits) and torch.equal(model(inputs).logits, logits)
         assert model(inputs).features is None  # as attentions of transformers, a field of the network's own output
         assert torch.equal(model(pixel_values=inputs).logits, logits)
-        assert torch.equal(model.body[1:](model(inputs, output_features=True).features), logits)
+        whole = model(inputs, output_features=True)
+        assert isinstance(whole, SimpleNamespace) and torch.equal(model.body[1:](whole.features), logits)
         return compute_gradient(model, inputs, targets)
 
     given = list(map(WithLogitsObject, networks))

@@ -19,6 +19,7 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import add_source_to_pickles
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import (
+    StridedProjection,
     build_network,
     count_network_cost,
     set_batch_norm_scales_to_one,
@@ -59,6 +60,15 @@ def test_resnets_match_torchvision_logits(name, size):
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(1, 3, size, size, generator=seeded(2))
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("channels", "side"), [(4, 16), (16, 33), (16, 64)])
+def test_strided_projection_selects_the_positions_of_its_stride(channels, side):
+    layer, generator = StridedProjection(channels, 8, 1, stride=(2, 3), bias=False), torch.Generator().manual_seed(0)
+    nn.init.normal_(layer.weight, generator=generator)
+    images = torch.randn(2, channels, side, side, generator=generator)
+    columns = images[:, :, ::2, ::3].movedim(1, -1) @ layer.weight[:, :, 0, 0].T  # no convolution
+    torch.testing.assert_close(layer(images), columns.movedim(-1, 1))
 
 
 def test_vit_quick_patches_cover_image():
