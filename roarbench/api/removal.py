@@ -183,11 +183,16 @@ def _reraise_as_caller_error(subject: str = "") -> Iterator[None]:
         raise CallerError(f"{subject}{error}") from None
 
 
+def make_value_filler(pixels: Tensor, fill: Any) -> FillFunction:
+    """Return a function as `make_image_filler` does, for a fill value (c,) or None; CallerError for a fill's name."""
+    value = read_fill_value(pixels, fill)
+    return lambda rows, removed: degrade(pixels[rows], removed, value)
+
+
 def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
     """Return a function of (rows, removed) that returns the images `rows` with their removed features filled."""
     if not isinstance(fill, str) or fill == "mean":
-        value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
-        return lambda rows, removed: degrade(pixels[rows], removed, value)
+        return make_value_filler(pixels, None if isinstance(fill, str) else fill)
     fill = read_fill_name(fill, pixels)
     low, high = value_range = inputs.find_channel_ranges_without_outliers(pixels.numpy())
     quantized, seeds = torch.from_numpy(inputs.quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)

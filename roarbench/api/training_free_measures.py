@@ -16,7 +16,7 @@ from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, warn_caller
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.removal import make_image_filler, read_fill_value, read_levels, read_order
+from roarbench.api.removal import make_image_filler, make_value_filler, read_levels, read_order
 from roarbench.api.score_maps import (
     MapScores,
     RemovalMeasure,
@@ -37,7 +37,6 @@ from roarbench.api.user_networks import (
 )
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
-from roarbench.compute.degraded_images import degrade
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.compute_board import Judge
@@ -111,7 +110,7 @@ def check(
             warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits, classes.numpy())
         agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
-        own_removal = RemovalMeasure(Order.MORF, own_levels, make_image_filler(pixels, None))
+        own_removal = RemovalMeasure(Order.MORF, own_levels, make_value_filler(pixels, None))
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, classes, columns)
         scores, own = _explain_and_score(request, explainers, threads, logits)
     gains = _compute_gains_over_random(scores, correct, columns)
@@ -184,10 +183,8 @@ def own_network_gain(
     pixels, models = read_images(images), read_networks(networks, "networks", "[model, sibling_1, sibling_2]")
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
-    explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
-    removal = RemovalMeasure(
-        read_order(order), read_levels(levels, pixels), lambda rows, removed: degrade(pixels[rows], removed, value)
-    )
+    explainers, fill_images = read_explainers(estimators, pixels, len(models)), make_value_filler(pixels, fill)
+    removal = RemovalMeasure(read_order(order), read_levels(levels, pixels), fill_images)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits)
