@@ -33,9 +33,10 @@ def sort(image, importance):
     return importance.flatten().argsort(descending=True)
 
 
-def compute_gain_slowly(networks, images, order, explain=gradient, rank=sort):
+def compute_gain_slowly(networks, images, order, explain=gradient, rank=sort, fill=None):
     """Compute the gain by its definition, image by image."""
-    fill, numbers, counted = images.mean((0, 2, 3)).view(2, 1, 1).expand(2, 6, 6), [], 0
+    fill = images.mean((0, 2, 3)) if fill is None else torch.tensor(fill)
+    fill, numbers, counted = fill.view(2, 1, 1).expand(2, 6, 6), [], 0
     for image in images:
         classes = [int(model(image[None]).argmax()) for model in networks]
         if len(set(classes)) > 1:
@@ -66,6 +67,14 @@ def test_own_network_gain_matches_definition(networks, images, order):
     assert found.gain("mine").value == pytest.approx(expected)
     assert found.gain("built in").value == pytest.approx(expected, abs=1.0)  # sums in another order
     assert expected != 0
+
+
+def test_own_network_gain_with_caller_s_fill_matches_definition(networks, images):
+    fill = [1.5, -1.0]
+    expected, _ = compute_gain_slowly(networks, images, "morf", fill=fill)
+    assert expected != compute_gain_slowly(networks, images, "morf")[0]
+    found = rb.own_network_gain(networks, images, {"mine": gradient}, levels=LEVELS, fill=fill)
+    assert found.gain("mine").value == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
