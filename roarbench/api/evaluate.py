@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
+from roarbench.api.array_checks import MOST_COMPARED, warn_of_misplaced_maps
 from roarbench.api.call_guard import read_functions, restore_functions
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
@@ -38,6 +39,7 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import DRAWING, build_network
+from roarbench.compute.prediction import normalise
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import make_image_ids
@@ -291,6 +293,9 @@ class _Evaluation(NamedTuple):
             for number, array in enumerate(arrays):
                 shape = (len(work.images[split].labels), *work.images.record.shape)
                 check_map_shape(f"maps {number} of {name}", array.shape, shape)
+            pixels = torch.from_numpy(work.images[split].pixels[:MOST_COMPARED])
+            explained = [(model.load_trained(), normalise(pixels, model.norm)) for model in work.explained]
+            warn_of_misplaced_maps({f"{split} maps of {name}": map(torch.from_numpy, arrays)}, explained)
         checksums = {
             split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
             for split, arrays in maps.items()

@@ -118,7 +118,7 @@ class Explainers:
     functions: Mapping[str, Explainer]  # the caller's functions and arrays
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
-    arrays: frozenset[str] = frozenset()  # the names in `functions` that have finished maps
+    arrays: Mapping[str, Sequence[Tensor]]  # finished maps of each network; also in `functions`
     guard: CallGuard | None = None
 
     def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:

@@ -1,12 +1,8 @@
-"""Find functions whose maps are of another class than the target, turned, or by rules that miss functions.
-
-Arrays of maps in another order than the images or networks, or with reversed channels, are found by means of gradients;
-maps that resemble no gradient, such as class-activation maps, show no order.
-"""
+"""Find functions whose maps are of another class than the target, turned, or by rules that miss functions."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -16,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from roarbench.api.inputs import move_to_model
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
 from roarbench.submissions.limits_and_faults import TURNED
@@ -33,14 +28,6 @@ _OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arg
 _ADDED = "roarbench_added"  # name of the part that a network has meanwhile
 _SAME_DIRECTION = 0.999  # cosine; rounding changes it by less
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
-_FEATURES = 2**12  # compared features of a map
-FEWEST_COMPARED, MOST_COMPARED = 20, 400  # images of arrays
-_OUTLIERS = 2  # images that a map may fit, such as its own if maps are in another order
-# a map fits better elsewhere if its fit is this many deviations above its usual fits, and twice its own fit
-_CLEAR, _SHARE = 8.0, 0.25
-_OTHER_IMAGE = "other images than their own; pass them in the order of the images"
-_OTHER_NETWORK = "other networks than their own; pass arrays in the order of the networks"
-_REVERSED = "the images with channels reversed; pass them with the channels of the images, such as RGB"
 
 
 def describe_unfit_maps(
@@ -223,59 +210,3 @@ class _ModuleCalls(TorchFunctionMode):
             self.added.append(modules[-1])
         self.counts[kind] += 1
         return modules[number](arguments[0])
-
-
-def compute_references(networks: Sequence[nn.Module], images: Tensor, parts: Sequence[slice]) -> list[list[Tensor]]:
-    """Return, for each network, what maps of the images may resemble: gradients, input x gradient, their sizes."""
-    references, mean = [], images.mean((0, 2, 3), keepdim=True)
-    for network in networks:
-        views = []
-        for part in parts:
-            inputs = move_to_model(network, images[part]).clone().requires_grad_()
-            with torch.enable_grad():
-                largest = extract_logits(network(inputs)).amax(1).sum()
-            gradient = torch.autograd.grad(largest, inputs)[0].cpu().float()
-            views.append((_thin(gradient), _thin(gradient * (images[part] - mean)), _thin(gradient.abs())))
-        references.append([_standardise(torch.cat(view)) for view in zip(*views, strict=True)])
-    return references
-
-
-def describe_misplaced_maps(maps: Iterable[Tensor], references: Sequence[Sequence[Tensor]]) -> str:
-    """Return what many maps fit better than their image or network; empty if there is no sign of that.
-
-    `maps` has an array (n, c, h, w) for each network, `references` is the result of `compute_references`.
-    """
-    for number, own in enumerate(maps):
-        given = [_thin(own), _thin(own.flip(1))]
-        signed, sizes = ([*map(_standardise, parts)] for parts in (given, map(torch.abs, given)))
-        for view, (features, turned) in enumerate((signed, signed, sizes)):
-            fits = features @ references[number][view].T  # to each image
-            others = fits.clone().fill_diagonal_(torch.nan)
-            usual = others.sort(1).values[:, : -1 - _OUTLIERS]  # NaN is last
-            # fits of independent maps vary as much as the limit; maps of a linear network have few different fits
-            middle, spread = usual.mean(1), usual.std(1).clamp(min=features.shape[1] ** -0.5)
-            elsewhere = {_OTHER_IMAGE: others.nan_to_num(-1).amax(1)}
-            for network in (network for position, network in enumerate(references) if position != number):
-                fit = (features * network[view]).sum(1)
-                elsewhere[_OTHER_NETWORK] = torch.maximum(fit, elsewhere.get(_OTHER_NETWORK, fit))
-            elsewhere[_REVERSED] = (turned * references[number][view]).sum(1)
-            fit_own = fits.diagonal() - middle
-            for found, fit in elsewhere.items():
-                better = fit - middle
-                if float(((better > _CLEAR * spread) & (better > 2 * fit_own)).float().mean()) > _SHARE:
-                    return found
-    return ""
-
-
-def _thin(maps: Tensor) -> Tensor:
-    """Return some features of maps (n, c, h, w)."""
-    flat = maps.flatten(1)
-    return flat[:, :: -(-flat.shape[1] // _FEATURES)]
-
-
-def _standardise(maps: Tensor) -> Tensor:
-    """Return ranks of features, (n, d), minus the mean of all maps, with length 1."""
-    numbers = torch.arange(maps.shape[1], dtype=torch.float64).expand(maps.shape)
-    ranks = torch.empty_like(numbers).scatter_(1, maps.argsort(1), numbers)
-    ranks -= ranks.mean(0)
-    return F.normalize(ranks - ranks.mean(1, keepdim=True)).float()

@@ -37,7 +37,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
     if taken := [name for name in controls if str(by_name.get(name, name)) != name]:
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
     by_name = {name: name for name in controls} | dict(by_name)
-    built_in, functions, arrays = {}, {}, []
+    built_in, functions, arrays = {}, {}, {}
     for name, estimator in by_name.items():
         refuse_file_of_maps(name, estimator)
         if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
@@ -54,11 +54,11 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
         elif callable(estimator) and not isinstance(estimator, nn.Module):
             functions[name] = _wrap_function(name, estimator, networks)
         else:
-            functions[name] = _wrap_arrays(name, estimator, images, networks)
-            arrays.append(name)
+            arrays[name] = _read_arrays(name, estimator, images, networks)
+            functions[name] = partial(_select_maps, arrays[name])
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     means, blacks = mean[:, None, None], black[:, None, None]
-    return Explainers(tuple(by_name), built_in, functions, means, blacks, frozenset(arrays))
+    return Explainers(tuple(by_name), built_in, functions, means, blacks, arrays)
 
 
 def refuse_file_of_maps(name: str, estimator: Any) -> None:
@@ -133,8 +133,8 @@ def _check_attribution(name: str, attribution: Any) -> Any:
     return attribution
 
 
-def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
-    """Wrap precomputed maps; each network has one array with the maps of all images."""
+def _read_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> list[Tensor]:
+    """Convert precomputed maps to one tensor for each network, with the maps of all images."""
     if not isinstance(arrays, Sequence | np.ndarray | Tensor):
         raise CallerError(f"{name} is {describe_type(arrays)}; {_EXPECTED}")
     listed = [arrays] if networks == 1 and isinstance(arrays, np.ndarray | Tensor) else list(arrays)
@@ -146,4 +146,8 @@ def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Expla
     maps_by_network = [to_map_tensor(array, f"maps of {name}") for array in listed]
     for maps in maps_by_network:
         flatten_maps(maps, tuple(images.shape), f"the maps of {name}")
-    return lambda batch: maps_by_network[batch.number][batch.rows]
+    return maps_by_network
+
+
+def _select_maps(maps_by_network: Sequence[Tensor], batch: ExplainedBatch) -> Tensor:
+    return maps_by_network[batch.number][batch.rows]

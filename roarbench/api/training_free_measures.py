@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api import map_checks
+from roarbench.api.array_checks import warn_of_misplaced_maps
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
-from roarbench.api.explainers import Explainers, make_batch_per_network, split_into_batches
+from roarbench.api.explainers import Explainers, make_batch_per_network
 from roarbench.api.gain_tables import OwnNetworkTable
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, warn_caller
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.removal import make_image_filler, make_value_filler, read_levels, read_order
@@ -243,8 +243,8 @@ def _explain_and_score(
     few = torch.from_numpy(np.argsort(~request.agreed, kind="stable")[:_TRIED])
     batches = make_batch_per_network(request.networks, request.pixels[few], request.targets[few], few)
     explainers.refuse_failing_estimators(batches)
-    if explainers.arrays and len(request.pixels) >= map_checks.FEWEST_COMPARED:
-        _warn_of_misplaced_arrays(request, explainers)
+    arrays = {f"maps of {name}": maps for name, maps in explainers.arrays.items()}
+    warn_of_misplaced_maps(arrays, [(network, request.pixels) for network in request.networks])
     passes = explainers.count_passes(batches[0].select(slice(2)))
     scores = make_and_score_maps(request, explainers, threads)
     threads.refuse_changed_logits(request.pixels, logits)
@@ -263,22 +263,6 @@ def _explain_and_score(
     )
     images = int(request.agreed.sum()), len(request.agreed)
     return scores, OwnNetworkTable(judge, ids, len(request.networks), *images, passes)
-
-
-def _warn_of_misplaced_arrays(request: ScoringRequest, explainers: Explainers) -> None:
-    """Warn of arrays whose maps fit other images, networks or channels; the first images are compared."""
-    networks, images = request.networks, request.pixels[: map_checks.MOST_COMPARED]
-    try:
-        references = map_checks.compute_references(networks, images, split_into_batches(images))
-    except Exception:  # the networks have no gradient
-        return
-    targets, rows = request.targets[: len(images)], torch.arange(len(images))
-    for name in filter(explainers.arrays.__contains__, explainers.names):
-        batches = make_batch_per_network(networks, images, targets, rows)
-        maps = (explainers.functions[name](batch).float() for batch in batches)
-        full = (own.view(len(images), -1, *images.shape[2:]).expand(images.shape) for own in maps)
-        if found := map_checks.describe_misplaced_maps(full, references):
-            warn_caller(f"many maps of {name} fit {found}")
 
 
 def _compute_gains_over_random(

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -45,6 +46,7 @@ def list_warnings(networks, maps):
         warnings.simplefilter("always")
         rb.own_network_gain(networks, IMAGES, {"saved": maps}, levels=(0.5,))
         rb.check(networks[0], IMAGES, torch.arange(40) % 2, {"saved": maps[0]}, levels=(0.5,), fills=("mean",))
+        rb.perturbation_curve(networks[0], IMAGES, torch.arange(40) % 2, maps[0], levels=(0.5,))
     return [str(warning.message) for warning in seen if "many maps" in str(warning.message)]
 
 
@@ -53,8 +55,9 @@ def list_warnings(networks, maps):
 def test_misplaced_maps_are_named(kind, place):
     networks, (misplace, words) = make_networks(make_deep), PLACES[place]
     lines = list_warnings(networks, misplace(explain(networks, kind)))
-    assert len(lines) == (1 if place == "networks" else 2)
-    assert all(line.startswith(f"many maps of saved fit {words}") for line in lines)
+    titles = ["maps of saved"] * 2 + ["maps"]
+    expected = [f"many {title} fit {words}" for title in titles[: 1 if place == "networks" else None]]
+    assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
 
 
 @pytest.mark.parametrize("make", [make_deep, make_linear])
@@ -69,3 +72,18 @@ def test_maps_of_another_class_or_made_without_the_network_are_no_misplaced_maps
     next_class, images = explain(networks, lambda of: of, 1), [IMAGES] * 3
     for maps in (next_class, images, [IMAGES[SHUFFLED]] * 3, [IMAGES[:1].expand_as(IMAGES)] * 3):
         assert list_warnings(networks, maps) == []
+
+
+def test_evaluate_names_misplaced_maps(tmp_path, inline):
+    """The suite's network and images are those that were stored; its classes are the predicted ones."""
+    (network, *_), pairs = make_networks(make_deep), [(IMAGES, np.arange(40) % 2)] * 2
+    rows = {"protocols": ("morf",), "levels": (0.5,), "estimators": ("grad",), "store": tmp_path}
+    suite = rb.Suite.from_arrays(network, *pairs, **rows)
+    for place, (misplace, words) in {"right": (list, ""), **PLACES}.items():
+        if place == "networks":  # the suite has one
+            continue
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            rb.evaluate(suite, {place: misplace(explain([network], torch.abs))}, quiet=True)
+        lines = [str(warning.message) for warning in seen if "many" in str(warning.message)]
+        assert [line.startswith(f"many test maps of {place} fit {words}") for line in lines] == [True] * bool(words)
