@@ -245,13 +245,15 @@ class Explainers:
             others = torch.cat([mirrored, mirrored[1:] if row else images[:1]])
             others[row] = images[row]
             # the ids, and so the random numbers of the call, stay the same
-            made = make_maps(others, targets)
+            made = make_maps(others, torch.where(torch.arange(3, device=targets.device) == row, targets, 1 - targets))
             if are_equal_up_to_rounding(maps[row : row + 1], made[row : row + 1]):
                 continue
             if are_equal_up_to_rounding(maps, make_maps(images, targets)):
-                return f"depends on the other images of its batch, {so}; explain each image on its own"
+                seen = f"depends on other images of its batch, or on their targets, {so}"
+                return f"{seen}; explain each image on its own, for its own target"
             return f"differs from call to call, {so}; draw all random numbers from `generator`, and keep no state"
-        # the last batch has the first image twice, with one target; noise alone may make its two maps differ
+        # this batch has the first image twice, with one target; noise alone may make its two maps differ
+        made = make_maps(others, targets)
         if not are_equal_up_to_rounding(made[:1], made[2:]):
             same = are_equal_up_to_rounding(made, make_maps(others, targets, seeds ^ 1))
             other_targets = make_maps(others, 1 - targets, seeds ^ 1)

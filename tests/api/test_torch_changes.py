@@ -360,6 +360,11 @@ def use_batch_statistics(model, images, targets):
     return F.batch_norm(compute_gradient(model, images, targets), None, None, training=True)
 
 
+def add_logits_of_all_targets(model, images, targets):
+    images = images.clone().requires_grad_()
+    return torch.autograd.grad(model(images)[:, targets].sum(), images)[0]
+
+
 def call_captum(model):
     return FeaturePermutation(model)
 
@@ -391,10 +396,15 @@ def group_by_target(model, images, targets):
     [
         *(subtract_batch_mean, divide_by_batch_deviation, use_batch_statistics, FeaturePermutation, call_captum),
         *(sort_by_target, group_by_target),
+        *(
+            lambda m, x, t: compute_gradient(m, x, t[:1].expand(len(x))),
+            lambda m, x, t: compute_gradient(m, x, t[-1:].expand(len(x))),
+        ),
+        *(lambda m, x, t: compute_gradient(m, x, t.flip(0)), add_logits_of_all_targets),
     ],
 )
 def test_maps_that_depend_on_other_images_cause_a_warning(networks, mine):
-    with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
+    with pytest.warns(UserWarning, match="an image's map by mine depends on other images of its batch"):
         rb.own_network_gain(networks, IMAGES, {"mine": mine})
 
 
@@ -519,7 +529,7 @@ def test_functions_that_ignore_warnings_or_change_numpy_hide_no_fault(networks):
         return subtract_batch_mean(model, images, targets)
 
     before = np.geterr()
-    with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
+    with pytest.warns(UserWarning, match="an image's map by mine depends on other images of its batch"):
         rb.own_network_gain(networks, IMAGES, {"mine": mine, "sobel": "sobel"})
     assert np.geterr() == before
     with np.errstate(all="raise"):
