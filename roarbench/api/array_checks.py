@@ -1,6 +1,6 @@
-"""Find arrays of maps in another order than the images or networks, or with reversed channels, by means of gradients.
+"""Find arrays of maps in another order than the images or networks, turned, or of images with reversed channels.
 
-Maps that resemble no gradient, such as class-activation maps, show no order.
+The search compares maps with gradients. Maps that resemble no gradient, such as class-activation maps, show no order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,8 @@ _OUTLIERS = 2  # images that a map may fit, such as its own if maps are in anoth
 _CLEAR, _SHARE = 8.0, 0.25
 _OTHER_IMAGE = "other images than their own; pass them in the order of the images"
 _OTHER_NETWORK = "other networks than their own; pass arrays in the order of the networks"
-_REVERSED = "the images with channels reversed; pass them with the channels of the images, such as RGB"
+_REVERSED = "the images with channels reversed; make them of the given images, with channels in this order, such as RGB"
+_TURNED = "the images mirrored or with height and width exchanged; pass them as the images are"
 
 
 def warn_of_misplaced_maps(
@@ -37,7 +38,9 @@ def warn_of_misplaced_maps(
     if not maps_by_title or len(explained[0][1]) < _FEWEST_COMPARED:
         return
     try:
-        references = [_compute_references(network, images) for network, images in explained]
+        references = [
+            (_compute_views(network, images), _compute_views(network, images.flip(1))) for network, images in explained
+        ]
     except Exception:  # a network has no gradient
         return
     for title, arrays in maps_by_title.items():
@@ -46,7 +49,7 @@ def warn_of_misplaced_maps(
             warn_caller(f"many {title} fit {found}")
 
 
-def _compute_references(network: nn.Module, images: Tensor) -> list[Tensor]:
+def _compute_views(network: nn.Module, images: Tensor) -> list[Tensor]:
     """Return what maps of the images may resemble: gradients, input x gradient, and sizes of gradients."""
     views, mean = [], images.mean((0, 2, 3), keepdim=True)
     for part in split_into_batches(images):
@@ -58,27 +61,32 @@ def _compute_references(network: nn.Module, images: Tensor) -> list[Tensor]:
     return [_standardise(torch.cat(view)) for view in zip(*views, strict=True)]
 
 
-def _describe_misplaced_maps(maps: Iterable[Tensor], references: Sequence[Sequence[Tensor]]) -> str:
+def _describe_misplaced_maps(maps: Iterable[Tensor], references: Sequence[tuple[list[Tensor], list[Tensor]]]) -> str:
     """Return what many maps fit better than their image or network; empty if there is no sign of that.
 
-    `maps` has an array (n, c, h, w) for each network, `references` the result of `_compute_references`.
+    `maps` has an array (n, c, h, w) for each network, `references` the results of `_compute_views` for the images and
+    for those with reversed channels.
     """
     for number, own in enumerate(maps):
-        given = [_thin(own), _thin(own.flip(1))]
+        transposed = own.transpose(2, 3) if own.shape[2] == own.shape[3] else own
+        given = [*map(_thin, (own, own.flip(1), own.flip(2), own.flip(3), transposed))]
         signed, sizes = ([*map(_standardise, parts)] for parts in (given, map(torch.abs, given)))
-        for view, (features, turned) in enumerate((signed, signed, sizes)):
-            fits = features @ references[number][view].T  # to each image
+        for view, (features, reversed_, *turned) in enumerate((signed, signed, sizes)):
+            expected, bgr = (views[view] for views in references[number])
+            fits = features @ expected.T  # to each image
             others = fits.clone().fill_diagonal_(torch.nan)
             usual = others.sort(1).values[:, : -1 - _OUTLIERS]  # NaN is last
             # fits of independent maps vary as much as the limit; maps of a linear network have few different fits
             middle, spread = usual.mean(1), usual.std(1).clamp(min=features.shape[1] ** -0.5)
-            elsewhere = {_OTHER_IMAGE: others.nan_to_num(-1).amax(1)}
-            for network in (network for position, network in enumerate(references) if position != number):
-                fit = (features * network[view]).sum(1)
-                elsewhere[_OTHER_NETWORK] = torch.maximum(fit, elsewhere.get(_OTHER_NETWORK, fit))
-            elsewhere[_REVERSED] = (turned * references[number][view]).sum(1)
+            networks = [views[view] for position, (views, _) in enumerate(references) if position != number]
+            pairs = [
+                *((_OTHER_NETWORK, features, network) for network in networks),
+                *((_REVERSED, *pair) for pair in ((reversed_, expected), (features, bgr), (reversed_, bgr))),
+                *((_TURNED, part, expected) for part in turned),
+            ]
+            elsewhere = [(found, (part * other).sum(1)) for found, part, other in pairs]
             fit_own = fits.diagonal() - middle
-            for found, fit in elsewhere.items():
+            for found, fit in ((_OTHER_IMAGE, others.nan_to_num(-1).amax(1)), *elsewhere):
                 better = fit - middle
                 if float(((better > _CLEAR * spread) & (better > 2 * fit_own)).float().mean()) > _SHARE:
                     return found

@@ -330,6 +330,8 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         keys = "the keys are `test` and, for protocols that need it, `train`"
         raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
+    if Split.TEST not in by_split:
+        raise CallerError(f'{name} has no maps of test images; pass {{"test": maps, "train": more}}')
     read: MapsBySplit = {Split(key): [] for key in by_split}
     for key, arrays in by_split.items():
         for values in map(to_array, arrays if isinstance(arrays, list | tuple) else [arrays]):

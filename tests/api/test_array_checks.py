@@ -1,4 +1,4 @@
-"""Arrays of maps in another order than the images or networks, or with reversed channels, cause a warning."""
+"""Arrays of maps in another order than the images or networks, turned, or of reversed channels, cause a warning."""
 
 import warnings
 
@@ -12,12 +12,15 @@ from tests.helpers.user_networks import gradient
 
 IMAGES = torch.randn(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 SHUFFLED = torch.randperm(40, generator=torch.Generator().manual_seed(1))
-KINDS = [lambda of: of, torch.abs, lambda of: of * IMAGES, lambda of: of.mean(1, keepdim=True).expand_as(of)]
+KINDS = [torch.clone, torch.abs, lambda of: of * IMAGES, lambda of: of.mean(1, keepdim=True).expand_as(of)]
 PLACES = {
     "shuffled": (lambda maps: [own[SHUFFLED] for own in maps], "other images than their own; pass them in the order"),
     "one image late": (lambda maps: [own.roll(1, 0) for own in maps], "other images than their own"),
     "networks": (lambda maps: [maps[1], maps[0], maps[2]], "other networks than their own; pass arrays in the order"),
-    "channels": (lambda maps: [own.flip(1) for own in maps], "the images with channels reversed; pass them with"),
+    "channels": (lambda maps: [own.flip(1) for own in maps], "the images with channels reversed; make them of"),
+    "mirrored": (lambda maps: [own.flip(3) for own in maps], "the images mirrored or with height and width"),
+    "upside down": (lambda maps: [own.flip(2) for own in maps], "the images mirrored or with height and width"),
+    "transposed": (lambda maps: [own.mT for own in maps], "the images mirrored or with height and width exchanged"),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:network . predicts the class on which")
 
@@ -36,9 +39,9 @@ def make_linear():
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 256, 4))
 
 
-def explain(networks, kind, add=0):
+def explain(networks, kind, add=0, images=IMAGES):
     """Return each network's maps of its predicted classes, or of the next ones."""
-    return [kind(gradient(model, IMAGES.clone(), (model(IMAGES).argmax(1) + add) % 2)) for model in networks]
+    return [kind(gradient(model, images.clone(), (model(images).argmax(1) + add) % 2)) for model in networks]
 
 
 def list_warnings(networks, maps):
@@ -60,6 +63,14 @@ def test_misplaced_maps_are_named(kind, place):
     assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
 
 
+@pytest.mark.parametrize("channels", [[0, 1, 2], [2, 1, 0]])
+def test_maps_of_images_with_reversed_channels_are_named(channels):
+    networks = make_networks(make_deep)
+    maps = [own[:, channels] for own in explain(networks, torch.clone, images=IMAGES.flip(1))]
+    words = "fit the images with channels reversed; make them of the given images, with channels in this order, such"
+    assert [words in line for line in list_warnings(networks, maps)] == [True] * 3
+
+
 @pytest.mark.parametrize("make", [make_deep, make_linear])
 @pytest.mark.parametrize("kind", KINDS)
 def test_maps_in_their_place_cause_no_warning(kind, make):
@@ -69,7 +80,7 @@ def test_maps_in_their_place_cause_no_warning(kind, make):
 
 def test_maps_of_another_class_or_made_without_the_network_are_no_misplaced_maps():
     networks = make_networks(make_deep)
-    next_class, images = explain(networks, lambda of: of, 1), [IMAGES] * 3
+    next_class, images = explain(networks, torch.clone, 1), [IMAGES] * 3
     for maps in (next_class, images, [IMAGES[SHUFFLED]] * 3, [IMAGES[:1].expand_as(IMAGES)] * 3):
         assert list_warnings(networks, maps) == []
 

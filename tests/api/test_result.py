@@ -169,6 +169,7 @@ def set_training_mode(model, inputs, targets):
         (ONE[:4], "morf", r"maps 0 of saved have shape \(4, 16, 16\), expected"),
         (ONE / 0, "morf", "NaN or infinite"),
         ({"tests": ONE}, "morf", "saved has maps of 'tests'"),
+        ({"train": ONE}, "morf", "saved has no maps of test images; pass"),
         ("truth", "kar", "suite 'few' has no kar; it has: roar, morf"),
         ("maps.npy", "", "saved is the file maps.npy; load the file with np.load, and"),
     ],
