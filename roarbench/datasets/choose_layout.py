@@ -17,7 +17,7 @@ from roarbench.datasets import find_label_files, image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.class_report import has_few_values
 from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists
-from roarbench.datasets.folder_plan import MAX_NESTING, NO_CLASSES, FolderPlan, find_nested_copies, plan_folders
+from roarbench.datasets.folder_plan import MAX_NESTING, NO_CLASSES, FolderPlan, find_copies, plan_folders
 from roarbench.datasets.image_folders import describe_unread_archives, join_paths, make_prefix
 from roarbench.datasets.image_splits import is_left_out, select_matching
 from roarbench.datasets.label_files import read_image_labels
@@ -72,7 +72,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     if masks:
         count = format_count(len(every_path) - len(paths), "image")
         warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
-    if copies := find_nested_copies(root, paths):
+    if copies := find_copies(root, paths):
         warn(f"left out: the images in {list_quoted(copies)}, whose folders and files lie beside it once more")
         masks = (*masks, *copies)
         paths = [path for path in paths if not is_left_out(path, copies)]

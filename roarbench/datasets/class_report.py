@@ -153,10 +153,11 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
     depth = images.record.class_depth + level
-    deeper = f'write class_depth = {depth + 1} (or "last") under [data]'
+    deeper = f"if these are the classes, write class_depth = {depth + 1}"
     if shared := [name for name in nested if len(holders[name]) > 1]:
         seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
-        remedy = f"if these are the classes, {deeper}, also train and test if the outer folders are splits"
+        remedy = f'{deeper}, which joins those of one name, or "last", which keeps them apart, under [data]'
+        remedy += "; if the outer folders are splits, write train and test instead"
         if parts := find_part_names(tuple(shared)):
             remedy = f"to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES] under [data]; "
             remedy += f"if deeper folders are the classes, write class_depth = {depth + 2}"
@@ -164,7 +165,7 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
         owner = holders[nested[0]][0]
         own = [name for name in nested if holders[name][0] == owner]
         seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
-        remedy = f"if these are the classes, {deeper}"
+        remedy = f'{deeper} (or "last") under [data]'
     if images.record.share:
         keep = "name splits, train and test, that keep it together"
         remedy += f"; if each holds one video, patient or the like, {keep}"

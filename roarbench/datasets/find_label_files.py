@@ -1,5 +1,6 @@
 """Find the files in a user's folder that give labels or splits of images."""
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -105,11 +106,12 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 continue
             split_plans += [plan] if plan else []
             names = [name for name in first.columns if not GROUP_NAME.fullmatch(name) and name != column]
-            unknown = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
+            names = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
+            unknown = [name for name in names if _could_be_classes(first.get_cells(name))]  # a link differs in each row
             is_unclear = first.named or len(folders) < 2 and not _name_split_column(first)
             if is_unclear and len(unknown) > (1 if plan else 0):
                 seen = f"{label_tables.describe_columns(first)}, of which none is clearly that of the classes"
-                problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
+                problems.append(f'{seen}; write labels = {json.dumps(patterns)} and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
     joined, joined_splits = _join_by_id(root, paths, tables, named, columns)
@@ -145,19 +147,19 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
 
     A table may also give labels to folders, such as those of patients.
     """
+    for place, name in enumerate(table.columns):
+        rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
+        label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
+        labels = {row[table.columns.index(label)] for row in rows} if label else set()
+        if 1 < len(labels) <= len(rows) / 2:
+            seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
+            return f"{seen}; if these labels are the classes, write a row for each image"
     names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
     is_long = pattern.lower().endswith(label_tables.CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
     is_log = all(parse_numbers([*filter(None, row)]) for row in table.rows[-1:])  # numbers alone, as of epochs
     if is_class_list or not (names_files or is_long and not is_log or table.find_column(label_tables.LABEL_NAMES)):
-        for place, name in enumerate(table.columns):
-            rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
-            label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
-            labels = {row[table.columns.index(label)] for row in rows} if label else set()
-            if 1 < len(labels) <= len(rows) / 2:
-                seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
-                return f"{seen}; if these labels are the classes, write a row for each image"
         return ""
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
@@ -242,6 +244,8 @@ def _make_plan(
         content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
         if _could_be_classes(content.labels.values()):
             usual = table.named and (not label or simplify_column_name(label) in label_tables.LABEL_NAMES)
+            place, missing = table.columns.index(path_column), {*content.missing}
+            table = table._replace(rows=[row for row in table.rows if row[place] not in missing])  # prose in front, too
             rivals = () if table.named else _find_rivals(table, {path_column, label, split}, label)
             return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:

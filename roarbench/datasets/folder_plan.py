@@ -87,19 +87,25 @@ class _Tree:
         return inside
 
 
-def find_nested_copies(root: Path, paths: Sequence[str]) -> list[str]:
-    """Return the folders beside class folders that hold the same folders and files: a data set once more."""
+def find_copies(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the folders that hold the folders and files beside them, or those of a folder of their name, once more.
+
+    A copy of `HAM10000_images_part_1` is `ham10000_images_part_1`.
+    """
     tree = _Tree(paths)
     base = tree.find_innermost()
-    tops = tree.list_folders(base)
+    tops = sorted(tree.list_folders(base))
+    original = {fold_name(name): name for name in reversed(tops)}
     copies = []
     for name in tops:
         start = make_prefix(base, name)
         inner, is_split = {*tree.list_folders(base, name)}, is_train_name(name) or is_test_name(name)
-        if len(inner) > 1 and inner < {*tops} and not is_split and name not in base.split("/"):
+        is_nested = len(inner) > 1 and inner < {*tops} and name not in base.split("/")
+        if not is_split and (is_nested or original[fold_name(name)] != name):
             inside = [path for path in paths if path.startswith(start)]
             inside = inside[:: -(-len(inside) // _COMPARED)]
-            pairs = [(root / path, root / base / path.removeprefix(start)) for path in inside]
+            beside = root / base / ("" if is_nested else original[fold_name(name)])
+            pairs = [(root / path, beside / path.removeprefix(start)) for path in inside]
             again = [second.is_file() and first.read_bytes() == second.read_bytes() for first, second in pairs]
             if sum(again) > _MANY_AGAIN * len(again):
                 copies.append(name)

@@ -94,6 +94,7 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
     [
         ("x/abbey x/alley y/bakery y/bank", "the class 'x' holds subfolders: 'abbey', 'alley', whose images count as"),
         ("wet/scab wet/rot dry/scab dry/rot", "'dry', 'wet' hold subfolders of the same names: 'rot', 'scab'"),
+        ("wet/scab wet/rot dry/scab dry/rot", '= 2, which joins those of one name, or "last", which keeps them apart'),
         ("web/images/bike web/images/mug slr/images/bike", "'slr', 'web' hold subfolders of the same names: 'bike'"),
         (
             "ill/images ill/masks well/images well/masks",

@@ -16,7 +16,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.folder_plan import find_nested_copies, plan_folders
+from roarbench.datasets.folder_plan import find_copies, plan_folders
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
 from roarbench.datasets.infer_dataset import describe_columns, infer_dataset
 from roarbench.datasets.select_images import select_rows_of_split
@@ -134,9 +134,9 @@ def test_test_folders_whose_names_differ_in_case_are_refused(tmp_path):
 def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
     write_pictures(tmp_path / "set", 4)
     assert "separate classes" not in infer_with_messages(tmp_path / "set")[1]
-    first = sorted(each for each in (tmp_path / "set").iterdir() if each.is_dir())[0]
+    first, second, *_ = sorted(each for each in (tmp_path / "set").iterdir() if each.is_dir())
     write_pictures(tmp_path / "other", 4)
-    (tmp_path / "other" / first.name).rename(tmp_path / "set" / first.name.swapcase())
+    (tmp_path / "other" / second.name).rename(tmp_path / "set" / first.name.swapcase())
     record, said = infer_with_messages(tmp_path / "set")
     assert record.classes == 4
     listed = ", ".join(f"'{name}'" for name in sorted((first.name, first.name.swapcase())))
@@ -147,8 +147,8 @@ def test_infer_dataset_warns_of_class_names_that_look_the_same(tmp_path):
     write_pictures(tmp_path / "other", 4)
     classes = [each for each in sorted((tmp_path / "other").iterdir()) if each.is_dir()]
     names = ["\u00f6l 1", "o\u0308l 1", "\u00f6l  1"]  # one letter, a letter with an accent, two spaces
-    for name in names:
-        shutil.copytree(classes[0], tmp_path / "set" / name)
+    for name, folder in zip(names, classes, strict=True):
+        shutil.copytree(folder, tmp_path / "set" / name)
     record, said = infer_with_messages(tmp_path / "set")
     assert record.classes == 3 and f"warning: {', '.join(repr(name) for name in sorted(names))} are separate" in said
 
@@ -233,14 +233,24 @@ def test_folder_is_second_copy_only_if_most_of_its_files_are_beside_it(tmp_path,
     for path, number in numbers.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(content.format(path=path, number=number))
-    assert find_nested_copies(tmp_path, [*numbers]) == copies
+    assert find_copies(tmp_path, [*numbers]) == copies
+
+
+@pytest.mark.parametrize(("content", "copies"), [("same", ["ham_part_1"]), ("other", [])])
+def test_folder_of_a_name_in_another_case_is_a_copy_if_its_files_are_the_same(tmp_path, content, copies):
+    """HAM10000 of Kaggle has `HAM10000_images_part_1` and `ham10000_images_part_1`."""
+    paths = [f"{folder}/{number}.png" for folder in ("HAM_part_1", "HAM_part_2", "ham_part_1") for number in range(4)]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(f"{content}{path}" if path[0] == "h" and content == "other" else path[10:])
+    assert find_copies(tmp_path, paths) == copies
 
 
 def test_many_folders_are_planned_in_few_steps():
     def count_calls(folders):
         with cProfile.Profile() as profile:
             paths = [f"{number % folders}/{number}.png" for number in range(5 * folders)]
-            find_nested_copies(Path(), paths)
+            find_copies(Path(), paths)
             plan_folders(Path(), paths)
         return sum(entry.callcount for entry in profile.getstats())
 

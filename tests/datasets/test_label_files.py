@@ -13,6 +13,7 @@ from roarbench.datasets import file_locations_and_downloads
 from roarbench.datasets.choose_layout import choose_layout
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import hash_users_files
+from roarbench.datasets.find_label_files import search_label_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.label_files import ImageIndex, LabelColumns, find_names_in_list, read_image_labels
@@ -762,3 +763,31 @@ def test_column_of_two_groups_may_have_the_classes(tmp_path):
         DataError, match="columns 'image', 'group', 'age', of which none is clearly that of the classes"
     ):
         write_flat_images(tmp_path, "image,group,age\n" + rows)
+
+
+def test_unclear_columns_are_proposed_for_all_files_that_have_them(tmp_path):
+    """FairFace has a file for each split, and the products of Kaggle a file of links; neither names its classes."""
+    for split, numbers in (("train", range(12)), ("val", range(12, 20))):
+        rows = "".join(f"{n}.png,{30 + n % 3},{'ab'[n % 2]}\n" for n in numbers)
+        (tmp_path / f"people_{split}.csv").write_text("file,age,gender\n" + rows)
+    with pytest.raises(DataError, match=r'write labels = \["people_train.csv", "people_val.csv"\] and label_column'):
+        write_flat_images(tmp_path, "file,link\n" + "".join(f"{n}.png,y.org/{n}\n" for n in range(20)))
+
+
+def test_columns_behind_prose_could_have_the_labels(tmp_path):
+    """`Info.txt` of MIAS explains its columns in front of the rows: tissue, then abnormality."""
+    rows = "".join(f"{n} {'FGD'[n % 3]} {('NORM', 'CIRC B 535 425 197')[n % 2]}\n" for n in range(20))
+    (tmp_path / "Info.txt").write_text("INFORMATION:\n\nThis file lists the films in the database\n" + rows)
+    assert 'could have the labels, too; to use one, write label_column = "3"' in write_flat_images(tmp_path, "")
+
+
+def test_labels_of_folders_with_their_paths_are_named(tmp_path):
+    """MURA labels the folders of studies: `MURA-v1.1/train/XR_HAND/patient00001/study1_positive/,1`."""
+    studies = [f"set/XR/patient{n}/study_{('no', 'yes')[n % 2]}" for n in range(8)]
+    for number, study in enumerate(studies):
+        path = tmp_path / study / "image1.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)))
+    (tmp_path / "studies.csv").write_text("".join(f"{study}/,{n % 2}\n" for n, study in enumerate(studies)))
+    problems = search_label_files(tmp_path, [f"{study}/image1.png" for study in studies]).problems
+    assert "studies.csv gives labels to folders, such as 'set/XR/patient0/study_no/'" in problems[0]

@@ -200,6 +200,13 @@ LAYOUTS = [
         written='images = "FOLDER"\nlabels = "HAM10000_metadata.csv"\nlabel_column = "dx"\ntest_share = 0.3',
     ),
     Layout(
+        "NCT-CRC-HE-100K and CRC-VAL-HE-7K",
+        train={"NCT-CRC-HE-100K/ADI/ADI-{0-3}.tif": "ADI", "NCT-CRC-HE-100K/TUM/TUM-{0-3}.tif": "TUM"},
+        test={"CRC-VAL-HE-7K/ADI/ADI-TCGA-{0-1}.tif": "ADI", "CRC-VAL-HE-7K/TUM/TUM-TCGA-{0-1}.tif": "TUM"},
+        chosen="if the outer folders are splits, write train and test instead",
+        written='images = "FOLDER"\ntrain = "NCT-CRC-HE-100K"\ntest = "CRC-VAL-HE-7K"',
+    ),
+    Layout(
         "NIH ChestX-ray14",
         train={
             "images_001/images/{00000001-00000003}_000.png": "No Finding",
