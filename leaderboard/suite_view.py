@@ -143,10 +143,13 @@ class SuiteView:
 
     @property
     def suites_on_same_images_and_network(self) -> list["SuiteView"]:
-        """Return the other suites on the same images and network."""
-        like = (self.results.data, self.results.suite.model, self.results.limit)
-        other_views = (view for view in self.beside if view is not self)
-        return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
+        """Return the other suites on the same images and network, with the same options of fill and unit."""
+
+        def describe(view: SuiteView) -> tuple[Any, ...]:
+            results = view.results
+            return results.data, results.suite.model, results.limit, results.suite.fill_and_unit_options
+
+        return [view for view in self.beside if view is not self and describe(view) == describe(self)]
 
     @property
     def pictures(self) -> Pictures | None:

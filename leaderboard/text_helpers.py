@@ -32,8 +32,9 @@ def format_day(moment: datetime) -> str:
 
 
 def make_slug(suite_results: SuiteResults) -> str:
-    """Return a suite's name for addresses and files: `quick-v1`, `quick-v1-small-40`, `quick-v1-data-1a2b3c4d`."""
+    """Return a suite's name for addresses and files: `quick-v1`, `quick-v1-small-40`, `quick-v1-fill-linear`."""
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
-    options = "".join(f"-{word.strip('-')}" for word in suite_results.options)
-    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{options}"
+    suite = suite_results.suite
+    options = "".join(f"-{word.strip('-')}" for word in (*suite_results.options, *suite.fill_and_unit_options))
+    whole = f"{suite.name}-v{suite.version}{small}{options}"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)

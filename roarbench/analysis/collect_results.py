@@ -14,7 +14,7 @@ from types import MappingProxyType
 from roarbench.analysis.faithfulness_scores import list_score_specs
 from roarbench.analysis.incomplete_results import drop_unstarted_submissions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
-from roarbench.common.enums import ScoredNetwork
+from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
@@ -23,11 +23,16 @@ from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
     list_clean_runs_of_explained_networks,
+    list_planned_runs,
     list_runs,
     needs_explained_network,
 )
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec, decode_network_pair_seed
-from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.suite_changes import (
+    add_estimators_with_twins,
+    set_allowed_fill_and_unit,
+    set_explained_weights,
+)
 from roarbench.plan.suites import find_default_explained_weights
 from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.annotations_and_scores import (
@@ -37,7 +42,7 @@ from roarbench.store.annotations_and_scores import (
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore, explain_unverified_estimators, read_data_of_imported_results
+from roarbench.store.results import Removal, ResultsStore, explain_unverified_estimators, read_data_of_imported_results
 from roarbench.store.run_result import RunResult
 from roarbench.store.user_files import (
     LOCAL,
@@ -57,11 +62,20 @@ add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requ
 
 @dataclass(frozen=True)
 class Version:
-    """A version of results: its images (fingerprint and `SuiteResults.limit`) and networks (`SuiteSpec.given`)."""
+    """A version of results: its images (fingerprint and `SuiteResults.limit`) and networks (`SuiteSpec.given`).
+
+    Results that the tables of the suite itself do not show also have the fill and the unit of options.
+    """
 
     data: str
     limit: int | None
     given: str
+    fill: str = ""
+    unit: Unit | None = None
+
+    def change(self, suite: SuiteSpec) -> SuiteSpec:
+        """Return a suite with the version's networks, fill and unit."""
+        return set_explained_weights(set_allowed_fill_and_unit(suite, self.fill, self.unit), self.given)
 
 
 def list_image_sources(store: ResultsStore, folder: Path, dataset: str) -> list[ImageSource]:
@@ -89,9 +103,31 @@ def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
 
 
 def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, of_explained_network: bool) -> bool:
-    """Return whether a version has results of one kind: dependent on an explained network, or independent."""
-    runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
-    return store.has_result(run.key for run in runs if bool(run.reference) is of_explained_network)
+    """Return whether a version has results of one kind: dependent on an explained network, or independent.
+
+    If options set the fill or the unit, results that the suite's own tables show do not count.
+    """
+    runs, shown = list_runs(version.change(suite), version.data, version.limit), frozenset[Cell]()
+    if version.fill or version.unit:
+        own = replace(
+            suite, blocks=tuple(block for block in suite.blocks if block.fill == suite.find_fill(block.protocol))
+        )
+        shown = frozenset(point.cell for point in list_planned_runs(own))
+    kind = (run for run in runs.values() if bool(run.reference) is of_explained_network and run.cell not in shown)
+    return store.has_result(run.key for run in kind)
+
+
+def _list_other_fills_and_units(suite: SuiteSpec, removals: Iterable[Removal]) -> list[tuple[str, Unit | None]]:
+    """Return the values of `--fill` and `--unit` that select stored results which the suite's tables may not show."""
+    own = defaultdict[tuple[str, str], set[tuple[str, str]]](set)
+    for block in suite.blocks if not suite.title_suffix else ():
+        own[block.protocol.order, block.protocol.retrain].add((suite.find_fill(block.protocol), block.unit))
+    found = dict[tuple[str, Unit | None], None]()
+    for order, retrain, fill, unit in sorted({*removals}):
+        known = own.get((order, retrain), {(fill, unit)})
+        fills, units = ({each[part] for each in known} for part in (0, 1))
+        found["" if fill in fills else fill, None if unit in units else Unit(unit)] = None
+    return [options for options in found if any(options)]
 
 
 @dataclass(frozen=True)
@@ -158,7 +194,8 @@ class Versions:
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
-        return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
+        changed = (suffix,) if (suffix := version.change(self.suite).title_suffix) else ()
+        return "; ".join((*small, *self.list_title_parts(version), *changed)) or "the whole"
 
 
 def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
@@ -167,16 +204,20 @@ def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[Image
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
+    by_version = store.read_seeds_and_removals_by_version(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
+    removals = (removal for seeds in by_version.values() for _, removal in seeds)
+    options = [("", None), *_list_other_fills_and_units(suite, removals)]
     for data, limit in dict.fromkeys(key[:2] for key in by_version):
-        seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
+        alike = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
+        seeds = {given: {seed for seed, _ in used} for given, used in alike.items()}
         combined = [] if suite.networks else _join_given_weights(seeds)
-        versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
-        explained = [version for version in versions if _has_results(suite, version, store, of_explained_network=True)]
-        if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
-            explained = versions[:1]
-        stored += explained
+        for fill, unit in options:
+            versions = [Version(data, limit, given, fill, unit) for given in dict.fromkeys([own, *combined])]
+            explained = [each for each in versions if _has_results(suite, each, store, of_explained_network=True)]
+            if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
+                explained = versions[:1]
+            stored += explained
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     failed = tuple(store.failures.list_data_and_limits_of_failed_runs(suite.dataset, suite.model))
     read_imported = partial(read_data_of_imported_results, store.database, suite.dataset)
@@ -218,7 +259,7 @@ def collect_results_of_all_versions(
 def _load_results(
     versions: Versions, version: Version, store: ResultsStore, known: Mapping[str, RunResult] = MappingProxyType({})
 ) -> SuiteResults:
-    suite = set_explained_weights(versions.suite, version.given)
+    suite = version.change(versions.suite)
     runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
     stored = {key: known[key] for key in store.find_done_keys(known)} if known else {}
@@ -227,7 +268,14 @@ def _load_results(
     with_results = {point.cell.estimator for point in results}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     other_versions = (other for other in versions.stored if other != version)
-    others = (OtherResults(versions.describe(one), one.limit, versions.list_options(one)) for one in other_versions)
+    others = (
+        OtherResults(
+            versions.describe(one),
+            one.limit,
+            (*versions.list_options(one), *one.change(versions.suite).fill_and_unit_options),
+        )
+        for one in other_versions
+    )
     unverified = explain_unverified_estimators(store.database, results.values())
     pairs = {key: run for key, run in by_key.items() if run.cell.retrain is ScoredNetwork.SIBLINGS and key in stored}
     under_own_map = {key for key, run in pairs.items() if len({*decode_network_pair_seed(run.seed)}) == 1}

@@ -1,6 +1,7 @@
 """Open stores and load results for commands, without importing torch."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from roarbench.analysis.collect_results import (
@@ -11,13 +12,14 @@ from roarbench.analysis.collect_results import (
     list_image_sources,
 )
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_changes import set_explained_networks, set_explained_weights
+from roarbench.plan.suite_changes import set_allowed_fill_and_unit, set_explained_networks, set_explained_weights
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
 from roarbench.store.archived_runs import find_keys_even_if_archived
 from roarbench.store.results import ResultsStore, make_default_url
@@ -110,7 +112,7 @@ def load_suite_results(suite: SuiteSpec, settings: Settings) -> SuiteResults:
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Settings) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
     sources = list_image_sources(results, settings.store, suite.dataset)
-    known = [given for *_, given in results.read_seeds_by_data_and_weights(suite.dataset, suite.model) if given]
+    known = [given for *_, given in results.read_seeds_and_removals_by_version(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, settings.weights, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, settings, sources, results) if settings.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, settings.limit, data, sources)
@@ -120,7 +122,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Sett
 def _find_image_fingerprint(
     suite: SuiteSpec, settings: Settings, sources: list[ImageSource], results: ResultsStore
 ) -> str:
-    versions = results.read_seeds_by_data_and_weights(suite.dataset, suite.model)
+    versions = results.read_seeds_and_removals_by_version(suite.dataset, suite.model)
     mine = [source for source in sources if source.limit == settings.limit]
     known = {*(data for data, limit, _ in versions if limit == settings.limit), *(source.data for source in mine)}
     begun = [data for data in known if data.startswith(settings.data) and len(settings.data) >= _FEWEST]
@@ -176,7 +178,12 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     added = {point for point in started if (row := point.cell.estimator_of_stored_ranking) and row.id in suite.added}
     own, covered = {suite_results.results[point].run.key for point in started if point not in added}, set[str]()
     known, networks = list_all_suites(results.database), (suite.dataset, suite.model)
-    kin = [other for other in known if (other.dataset, other.model) == networks]
+    kin, options = list[SuiteSpec](), suite.fill_and_unit_options
+    changed = dict(zip(options[::2], options[1::2], strict=True))
+    unit = Unit(changed["--unit"]) if "--unit" in changed else None
+    for other in (other for other in known if (other.dataset, other.model) == networks):
+        with suppress(CallerError):  # no protocol of the other suite allows this fill or unit
+            kin.append(set_allowed_fill_and_unit(other, changed.get("--fill", ""), unit))
     titles = [other.title for other in kin]
     for position, other in enumerate(kin):
         if other.title != suite.title:

@@ -70,7 +70,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
         except OSError:  # another process has written the folder
             shutil.rmtree(temporary)
     with open_store_for_reading(folder, "") as results:
-        versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
+        versions = results.read_seeds_and_removals_by_version(plan.dataset, plan.model)
     # a version of the images that all rows share is accepted
     images = {data for data, limit, _ in versions if limit is None}
     settings = Settings(folder, data=images.pop() if len(images) == 1 else "")

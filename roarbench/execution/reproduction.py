@@ -352,7 +352,7 @@ def infer_plan_entry(store: ResultsStore, stored: RunResult, weight_titles: Iter
 
 def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> Iterator[SuiteSpec]:
     """Yield the suites with the run's data set, networks and kind of scored network, with the run's row added."""
-    stored = (given for *_, given in store.read_seeds_by_data_and_weights(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.read_seeds_and_removals_by_version(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     row = [run.cell.estimator] if run.cell.estimator != CLEAN else []
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):

@@ -155,6 +155,12 @@ class SuiteSpec:
         return self.versioned if self.own else self.name
 
     @property
+    def fill_and_unit_options(self) -> tuple[str, ...]:
+        """Return the options that set the suite's fill or unit, with their values; empty without such options."""
+        parts = (part.split(" ") for part in self.title_suffix.split(", "))
+        return tuple(word for name, *value in parts if name in ("fill", "unit") for word in (f"--{name}", *value))
+
+    @property
     def title(self) -> str:
         """Return the name with version, for tables and pages."""
         replication = f", replication {self.replication}" if self.replication else ""

@@ -87,8 +87,8 @@ def set_allowed_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | Non
             blocks[changed] = None
     if reasons and all(block.protocol.retrain is ScoredNetwork.MASKS for block in blocks):
         raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
-    if set(blocks) <= set(suite.blocks):
-        return replace(suite, blocks=tuple(blocks))
+    if tuple(blocks) == suite.blocks:
+        return suite
     without = f"without {', '.join(reasons)}" if reasons else ""
     parts = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
     return replace(suite, blocks=tuple(blocks), title_suffix=", ".join(filter(None, parts)))

@@ -183,10 +183,8 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
 
 def _list_version_options(results: "SuiteResults") -> Options:
     """Return the options that name the suite, its fill and unit if they are not the suite's own, and the images."""
-    suffixes = [part.split(" ", 1) for part in results.suite.title_suffix.split(", ")]
-    changed = [word for name, *value in suffixes if name in ("fill", "unit") for word in (f"--{name}", *value)]
     limit = ("--max-images", f"{results.limit}") if results.limit else ()
-    return ("--suite", make_suite_option_value(results.suite), *limit, *changed)
+    return ("--suite", make_suite_option_value(results.suite), *limit, *results.suite.fill_and_unit_options)
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection, Select, Table, case, delete, func, insert, or_, select
 
@@ -76,6 +76,15 @@ class ReproductionOutcome(StrEnum):
     WITHIN = "within the interval"
     DIFFERENT = "different"
     INCOMPARABLE = "not comparable"  # another explained network was repeated; never stored
+
+
+class Removal(NamedTuple):
+    """Order, scored network, fill and unit of runs, as stored."""
+
+    order: str
+    retrain: str
+    fill: str
+    unit: str
 
 
 class ResultsStore:
@@ -177,8 +186,10 @@ class ResultsStore:
             rows = select_matching(connection, columns, results.c.key, keys)
             return {row[0]: read_result(row, parsed_runs) for row in rows}
 
-    def read_seeds_by_data_and_weights(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
-        """Return a dict from the data versions of stored results to the seeds of the results, oldest version first.
+    def read_seeds_and_removals_by_version(
+        self, dataset: str, model: str
+    ) -> dict[tuple[str, int | None, str], set[tuple[int, Removal]]]:
+        """Return a dict from the data versions of stored results to their seeds and removals, oldest version first.
 
         A data version consists of the fingerprint of the images, the images per split of a reduced data set (or None),
         and the given weights of the explained network (or an empty string). If networks are scored with each other's
@@ -186,7 +197,8 @@ class ResultsStore:
         """
         # most records have neither field and need no parsing; a quote before `limit` takes SQLite half as long again
         special = or_(*(results.c.record.contains(name) for name in ('limit":', 'given":')))
-        columns = (results.c.data, results.c.seed, results.c.retrain)
+        removal = (results.c.order, results.c.retrain, results.c.fill, results.c.unit)
+        columns = (results.c.data, results.c.seed, *removal)
         statement = select(*columns, case((special, results.c.record), else_="{}").label("settings"))
         statement = statement.where(results.c.dataset == dataset, results.c.model == model)
         oldest_first = statement.group_by(*columns, "settings").order_by(func.min(results.c.created), *columns)
@@ -194,12 +206,14 @@ class ResultsStore:
             rows = connection.execute(statement.distinct()).all()  # without groups, in half the time
             if len({(row.data, row.settings) for row in rows}) > 1:
                 rows = connection.execute(oldest_first).all()
-        seeds: dict[tuple[str, int | None, str], set[int]] = {}
-        for data, seed, retrain, text in rows:
-            record = json.loads(text)
-            number = decode_network_pair_seed(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
-            seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
-        return seeds
+        found: dict[tuple[str, int | None, str], set[tuple[int, Removal]]] = {}
+        for data, seed, *kind, text in rows:
+            record, removal_of_row = json.loads(text), Removal(*kind)
+            siblings = removal_of_row.retrain == ScoredNetwork.SIBLINGS
+            number = decode_network_pair_seed(seed)[0] if siblings else seed
+            version = (data, record.get("limit"), record.get("given", ""))
+            found.setdefault(version, set()).add((number, removal_of_row))
+        return found
 
     def list_cells_and_seeds(self, run: Run) -> list[tuple[Cell, int]]:
         """Return the cells and seeds of all results on the images and network of a run."""

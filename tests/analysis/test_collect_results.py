@@ -19,7 +19,11 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import DIFFROAR, KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.suite_changes import (
+    add_estimators_with_twins,
+    set_allowed_fill_and_unit,
+    set_explained_weights,
+)
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
 from roarbench.report.table import make_table as make_protocol_table
@@ -134,7 +138,7 @@ def test_collect_results_selects_images_and_lists_other_results(store, held, not
 def test_versions_of_results_are_listed_oldest_first(store):
     for data, hour in (("bbbb", 2), ("aaaa", 3), ("cccc", 1)):  # an import stores older results later
         store.add_results(make_rows(data, POINTS[-1:], hour=hour))
-    found = store.read_seeds_by_data_and_weights(SMALL.dataset, SMALL.model)
+    found = store.read_seeds_and_removals_by_version(SMALL.dataset, SMALL.model)
     assert [data for data, *_ in found] == ["cccc", "bbbb", "aaaa"]
 
 
@@ -242,6 +246,32 @@ def test_collect_results_of_all_versions_lists_own_first(store):
     order = [(OWN, None, ""), (OTHER, None, ""), (OTHER, None, "file@0a1b"), ("5ma11", 40, "")]
     assert [(held.data, held.limit, held.suite.given) for held in found] == order
     assert len({(held.limit, held.options) for held in found}) == len(found)
+
+
+def test_results_of_options_fill_and_unit_are_other_versions(store):
+    """Rows that only `table --fill` or `--unit` shows were on no page, and no command named them."""
+    mean, linear = SMALL.blocks[0], replace(SMALL.blocks[0], fill="linear")
+    changed = [set_allowed_fill_and_unit(SMALL, "linear"), set_allowed_fill_and_unit(SMALL, "", Unit.PIXEL)]
+    options = [("--fill", "linear"), ("--unit", "pixel")]
+    store.add_results(make_rows(points=list_planned_runs(changed[0])))
+    assert "--fill linear (fill linear)" in describe_other_results(collect_results(SMALL, store), "table")
+    store.add_results([*make_rows(), *make_rows(points=list_planned_runs(changed[1])[-1:])])
+    assert [other.options for other in collect_results(SMALL, store).others] == options
+    assert [other.options for other in collect_results(changed[0], store).others] == []
+    found = collect_results_of_all_versions(SMALL, store)
+    assert [each.suite.fill_and_unit_options for each in found] == [(), *options]
+    assert [each.title for each in found] == ["made-up v1", "made-up v1, fill linear", "made-up v1, unit pixel"]
+    assert [len(each.results) for each in found] == [len(POINTS), len(POINTS), 3]  # with two on untouched images
+    both = replace(SMALL, blocks=(mean, linear))  # the file names the second fill, which its tables do not show
+    assert [other.options for other in collect_results(both, store).others] == options
+    pixels = replace(SMALL, blocks=(mean, replace(mean, unit=Unit.PIXEL)))  # pages have a tab for each unit
+    assert [other.options for other in collect_results(pixels, store).others] == options[:1]
+    masks = replace(SMALL, blocks=(mean, Block(MASK_ONLY, ("grad",), (0.9,), seeds=2)))  # masks have no fill
+    store.add_results(make_rows("5ma11", list_planned_runs(masks), limit=40))
+    small = collect_results(masks, store, limit=40).others
+    assert [(other.limit, other.options) for other in small] == [(None, ()), *((None, each) for each in options)]
+    nothing = replace(SMALL, blocks=(Block(MATCHED, ("random", "grad"), (0.9,), seeds=2),))
+    assert collect_results(nothing, store).others == ()
 
 
 MINE = "mine@1a2b3c4d"

@@ -94,8 +94,8 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, store, t
     runs = make_runs(work, suite)
     assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
     results = collect_results(suite, store, None, work.images.fingerprint)
-    seeds_by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
-    numbers = {given: seeds for (*_, given), seeds in seeds_by_version.items()}
+    stored = store.read_seeds_and_removals_by_version(suite.dataset, suite.model)
+    numbers = {given: {seed for seed, _ in seeds} for (*_, given), seeds in stored.items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].load_trained()[4], nn.Linear)

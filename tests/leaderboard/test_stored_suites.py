@@ -14,6 +14,7 @@ from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import ROAR
+from roarbench.plan.suite_changes import set_allowed_fill_and_unit
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.table import make_table
 from roarbench.store.results import ResultsStore, make_default_url
@@ -103,6 +104,22 @@ def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_pat
     assert call("leaderboard", "--store", tmp_path, "--export", out).code == 0
     assert "images of photos, 07e407e4" in (out / f"board-{slugs[1]}.html").read_text()
     assert (out / f"board-{slugs[2]}.html").exists()
+
+
+@pytest.mark.slow
+def test_results_of_options_fill_and_unit_have_pages(call, tmp_path):
+    """They were on no page; a suite that only shares their runs has none, as without the options."""
+    linear = set_allowed_fill_and_unit(SUITE_VERSIONS["quick", 7], "linear")
+    make_store(tmp_path, linear, images=20)
+    with open_views(tmp_path) as views:
+        assert {slug: view.title for slug, view in views.items()} == {"quick-v7-fill-linear": "quick v7, fill linear"}
+    make_store(tmp_path, SUITE_VERSIONS["quick", 7], images=20)
+    with open_views(tmp_path) as views:
+        assert [*views] == ["quick-v7", "quick-v7-fill-linear"]
+        assert not views["quick-v7"].suites_on_same_images_and_network  # other fills repeat nothing
+    assert call("leaderboard", "--store", tmp_path, "--export", tmp_path / "out").code == 0
+    page = (tmp_path / "out/board-quick-v7-fill-linear.html").read_text()
+    assert "fill linear;" in page and ">quick v7, fill linear</a>" in (tmp_path / "out/index.html").read_text()
 
 
 def test_curve_title_names_single_level_and_curves_are_unique(views):

@@ -38,7 +38,7 @@ def test_set_fill_and_unit_keeps_existing_blocks_of_fill():
     found = set_allowed_fill_and_unit(whole, "linear")
     assert found.blocks == (own, Block(KAR, ROWS, (0.5,), 1, Unit.SCALAR, "linear"))
     part = make_suite(*whole.blocks[:2])  # has all of these blocks itself
-    assert set_allowed_fill_and_unit(part, "linear").title == "made-up v1"
+    assert set_allowed_fill_and_unit(part, "linear").title == "made-up v1, fill linear"
 
 
 def test_set_fill_and_unit_drops_unsupported_protocols():
