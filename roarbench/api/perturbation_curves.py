@@ -14,7 +14,7 @@ from roarbench.api.inputs import check_labels, read_images, read_labels, to_arra
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.removal import make_image_filler, mark_removed, rank_maps, read_levels, read_order, to_map_tensor
 from roarbench.api.score_maps import ThreadedNetworks, compute_logits, refuse_nan_logits
-from roarbench.api.sibling_checks import warn_of_unfit_siblings
+from roarbench.api.sibling_checks import describe_reversed_channels, warn_of_unfit_siblings
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.common.errors import CallerError
@@ -108,6 +108,9 @@ def perturbation_curve(
             mask = mark_removed(ranked, pixels.shape, t, end)
             by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
         warn_of_misplaced_maps({"maps": [to_map_tensor(maps)]}, [(network, pixels)])
+        right = by_level[0].argmax(1).numpy() == classes
+        for line in describe_reversed_channels(network, pixels, classes, right):
+            warn_caller(line)
         ThreadedNetworks([[network]]).refuse_changed_logits(pixels, by_level[:1])
     logits = torch.stack(by_level)  # (levels, n, classes)
     check_labels(classes, logits.shape[2])

@@ -1,6 +1,6 @@
 """Warn of siblings that cannot show whether maps explain a network: at chance, reordered, or nearly the same.
 
-With labels, a warning names reordered classes of the first network, too.
+With labels, a warning names reordered classes of the first network, too, and reversed channels of the images.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn, strided
 
 from roarbench.api.inputs import warn_caller
+from roarbench.api.score_maps import compute_logits
 from roarbench.common.text import format_percent_number
 from roarbench.datasets.repeats import hash_bytes
 from roarbench.stats.chance import is_at_chance
@@ -21,6 +22,7 @@ _MOST_CHANCE = 0.7  # agreement by chance above which too few images are of othe
 _LEVEL = 1e-3  # of the test that another order of classes fits better
 _MOST_SHARED = 0.1  # share of equal weights above which two networks are no independent siblings
 _MOST_ALIKE = 0.02  # of the largest standard deviation of a class's logits; a copy in half precision differs by less
+_MOST_REVERSED = 400  # images whose channels are reversed
 _POOR = 0.5  # a sibling with less than this share of the best accuracy, above chance, may need other images
 _SAME_INPUT = "all networks get the same images, so wrap it: nn.Sequential(ITS_PREPROCESSING, network)"
 
@@ -88,6 +90,25 @@ def describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels
             yield f"{seen}, which is not significantly above chance; check its classes and weights, and {_SAME_INPUT}"
         elif labels is not None and right / total - chance < _POOR * (best - chance):
             yield f"{seen}, and the best network for {round(best * total)}; {_SAME_INPUT}"
+
+
+def describe_reversed_channels(
+    network: nn.Module, images: Tensor, labels: Classes, right: NDArray[np.bool_]
+) -> Iterator[str]:
+    """Yield a line if classes are right significantly more often with reversed channels (BGR for RGB) than `right`."""
+    if images.shape[1] != 3 or len(images) < _FEWEST_IMAGES:
+        return
+    some = slice(None, None, -(-len(images) // _MOST_REVERSED))
+    reversed_right = compute_logits(network, images[some].flip(1)).argmax(1).numpy() == labels[some]
+    right = right[some]
+    gained, lost = int((reversed_right & ~right).sum()), int((right & ~reversed_right).sum())
+    if gained > lost:
+        from scipy.stats import binomtest
+
+        if binomtest(gained, gained + lost, alternative="greater").pvalue < _LEVEL:
+            seen = f"the network predicts the right class for {right.sum()} of {len(right)} images"
+            remedy = "pass them in the order of its training images, such as RGB"
+            yield f"{seen}, and for {reversed_right.sum()} with their channels reversed; {remedy}"
 
 
 def _count_correct_if_reordered(predicted: Classes, expected: Classes, classes: int, chance: float) -> int:

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from roarbench.api import inputs
 from roarbench.api.network_source import NetworkWithSource, make_network_with_source
-from roarbench.api.sibling_checks import describe_poor_predictions
+from roarbench.api.score_maps import compute_logits
+from roarbench.api.sibling_checks import describe_poor_predictions, describe_reversed_channels
 from roarbench.api.user_networks import borrow_networks
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.text import describe_type, format_percent_number
-from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
@@ -165,11 +165,17 @@ def _check_values_and_predictions(
             say(f"{seen}; they are clipped to {lowest} to {highest}")
     tested = splits[Split.TEST].images[:_COMPARED_IMAGES]
     restored = (torch.from_numpy(pixels[Split.TEST][:_COMPARED_IMAGES]) * step + low).float()
-    with borrow_networks([network.model]):
-        predicted = _predict_classes(network.model, tested)
-        changed = int((predicted != _predict_classes(network.model, restored)).sum())
     labels = splits[Split.TEST].labels[:_COMPARED_IMAGES]
-    for line in describe_poor_predictions([predicted.numpy()], network.classes, labels):
+    with borrow_networks([network.model]):
+        predicted, after = (
+            compute_logits(network.model, images.clone()).argmax(1).numpy() for images in (tested, restored)
+        )
+        changed = int((predicted != after).sum())
+        lines = [
+            *describe_poor_predictions([predicted], network.classes, labels),
+            *describe_reversed_channels(network.model, tested, labels, predicted == labels),
+        ]
+    for line in lines:
         say(f"warning: {line}")
     if changed > _MOST_CHANGED_CLASSES * len(tested):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
@@ -179,12 +185,6 @@ def _check_values_and_predictions(
         repeated = describe_items_in_both_splits(train, test, "image", "pixels", lambda place: f"test image {place}")
         if repeated:
             say(f"warning: {repeated}")
-
-
-@torch.no_grad()
-def _predict_classes(model: nn.Module, images: Tensor) -> Tensor:
-    parts = (inputs.move_to_model(model, part.clone()) for part in torch.split(images, 64))
-    return torch.cat([extract_logits(model(part)).argmax(1).cpu() for part in parts])
 
 
 def _write_suite_text(

@@ -13,7 +13,7 @@ from roarbench.api.array_checks import warn_of_misplaced_maps
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
 from roarbench.api.explainers import Explainers, make_batch_per_network
 from roarbench.api.gain_tables import OwnNetworkTable
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, warn_caller
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.removal import make_image_filler, make_value_filler, read_levels, read_order
@@ -26,7 +26,7 @@ from roarbench.api.score_maps import (
     warn_of_equal_maps,
     warn_of_tied_features,
 )
-from roarbench.api.sibling_checks import warn_of_unfit_siblings
+from roarbench.api.sibling_checks import describe_reversed_channels, warn_of_unfit_siblings
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,
@@ -109,6 +109,8 @@ def check(
         if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits)
         warn_of_unfit_siblings(models, logits, classes.numpy())
+        for line in describe_reversed_channels(networks[0], pixels, classes.numpy(), correct):
+            warn_caller(line)
         agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal = RemovalMeasure(Order.MORF, own_levels, make_value_filler(pixels, None))
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, classes, columns)

@@ -1,5 +1,6 @@
 """Siblings that cannot answer the question of own-network gain cause a warning each."""
 
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -142,3 +143,25 @@ def test_labels_in_another_order_than_the_classes_are_named():
         rb.check(network, IMAGES, labels, {"mine": gradient})
     with pytest.warns(UserWarning, match=said):
         rb.perturbation_curve(network, IMAGES, labels, IMAGES)
+
+
+class RedOrGreen(nn.Module):
+    def forward(self, x):
+        return 9 * x.mean((2, 3))[:, :2]
+
+
+@pytest.mark.parametrize("reverse", [True, False])
+def test_images_with_reversed_channels_cause_a_warning(tmp_path, capsys, reverse):
+    """With blue in the place of red, a network of red and green is right by chance."""
+    images = torch.randn(60, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    labels, given = RedOrGreen()(images).argmax(1), images.flip(1) if reverse else images
+    right = int((RedOrGreen()(given).argmax(1) == labels).sum())
+    words = f"predicts the right class for {right} of 60 images, and for 60 with their channels reversed; pass them in"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        rb.check(RedOrGreen(), given, labels, ["grad"], levels=(0.5,), fills=("mean",))
+        rb.perturbation_curve(RedOrGreen(), given, labels, torch.rand(60, 8, 8), levels=(0.5,))
+    assert sum(words in str(warning.message) for warning in seen) == (2 if reverse else 0)
+    protocols = {"protocols": ("morf",), "store": tmp_path}
+    rb.Suite.from_arrays(RedOrGreen(), None, (given.clip(-2, 2), labels), **protocols)
+    assert ("with their channels reversed" in " ".join(capsys.readouterr().err.split())) == reverse
