@@ -32,7 +32,6 @@ _SAME = (nn.Identity, nn.Dropout)  # layers that return their input in eval mode
 _MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _IN_PLACE = (operator.iadd, torch.relu_, F.relu_, "add_", "relu_")
-_HELD = ("module", "_orig_mod")  # attributes of torch's wrappers
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
 
 
@@ -96,11 +95,7 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
-        # wrappers such as AveragedModel, DataParallel and that of torch.compile hold a network that may be traced
-        wrappers = [part for part in model.modules() if type(part).__module__.startswith("torch.")]
-        held = ((type(part).__name__, name) for part in wrappers for name in _HELD if hasattr(part, name))
-        found = next((f" in its {kind}; pass the network inside, `.{name}`, or " for kind, name in held), "; ")
-        raise RunError(f"lrp cannot trace the operations of the network{found}leave lrp out") from error
+        raise RunError("lrp cannot trace the operations of the network; leave lrp out") from error
     _let_later_operations_read_changes(traced)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):

@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Interpreter, Node, symbolic_trace
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.optim.swa_utils import AveragedModel
 from torch.overrides import TorchFunctionMode
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.enums import Precision
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)
 _LAYERS = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
 _CONVOLUTION_CALLS, _LINEAR_CALLS = (F.conv2d, torch.conv2d), (F.linear, torch._C._nn.linear)
 _CONVOLUTION_DEFAULTS = {"bias": None, "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
@@ -47,10 +49,17 @@ class _CopyWithoutGraphs(TorchFunctionMode):
 def copy_with_plain_layers(model: nn.Module) -> nn.Module:
     """Copy a network in eval mode; layers that recompute their weights become plain layers where outputs are equal.
 
-    A layer stays as it is if no plain layer of equal output is found. The network itself is not changed.
+    A layer stays as it is if no plain layer of equal output is found. Wrappers of torch are replaced by the networks in
+    them. The network itself is not changed.
     """
     with _CopyWithoutGraphs():
         copied = copy.deepcopy(model)
+    for name, module in reversed(list(copied.named_modules(remove_duplicate=False))):  # inner wrappers first
+        inner = module.module if isinstance(module, _WRAPPERS) else getattr(module, "_orig_mod", None)  # torch.compile
+        if inner is not None and name:
+            copied.set_submodule(name, inner)
+        elif inner is not None:
+            copied = inner
     with torch.no_grad(), torch.inference_mode(False):
         plain: dict[int, nn.Module | None] = {}  # by the id of the layer, which may have several names
         replaced: list[str] = []
