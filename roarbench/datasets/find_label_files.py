@@ -37,7 +37,7 @@ class LabelPlan:
     content: ImageLabels
     usual: bool  # whether the column of labels has a usual name
     split_values: tuple[str, str] | None = None  # training and test value of the column of splits
-    rivals: tuple[str, ...] = ()  # numbers of the columns without names that could be those of labels, too
+    rivals: tuple[str, ...] = ()  # columns of usual names, or without names, that could be those of labels, too
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -124,7 +124,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     lists: dict[str, frozenset[str]] = {}
     group_of, doubts = defaultdict[str, dict[str, str]](dict), []
     for pattern, table in named.items():
-        cells, split, file = table.get_cells(columns[pattern]), _name_split_column(table), table.path
+        cells, file = table.get_cells(columns[pattern]), table.path
+        split = _name_split_column(table) or next(filter(image_folders.is_bare_split_name, table.columns), "")
         short = (cell for cell in cells if cell.isdecimal() and cell not in stems and cell.lstrip("0") in numbers)
         if cell := next(short, ""):
             seen = f"{pattern} names '{cell}', but an image is named '{numbers[cell.lstrip('0')]}'"
@@ -246,7 +247,9 @@ def _make_plan(
             usual = table.named and (not label or simplify_column_name(label) in label_tables.LABEL_NAMES)
             place, missing = table.columns.index(path_column), {*content.missing}
             table = table._replace(rows=[row for row in table.rows if row[place] not in missing])  # prose in front, too
-            rivals = () if table.named else _find_rivals(table, {path_column, label, split}, label)
+            unusual = {name for name in table.columns if simplify_column_name(name) not in label_tables.LABEL_NAMES}
+            taken = {path_column, label, split, *(unusual if table.named else ())}
+            rivals = _find_rivals(table, taken, label) if label else ()
             return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:
         return None

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import fold_name, format_count, list_quoted, list_some
+from roarbench.common.text import format_count, list_quoted, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH, DatasetRecord
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns, find_names_in_list, read_image_labels
+from roarbench.datasets.table_columns import fold_class_name
 
 
 class LabelledImages(NamedTuple):
@@ -195,12 +196,12 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
         raise DataError(f'{seen}; write train = "{above}{first}" and test = "{above}{second}" in place of test_share')
     if unexpected := sorted(test_names - names):
         seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
-        alike = [name for name in sorted(names) if fold_name(name) == fold_name(unexpected[0])]
+        alike = [name for name in sorted(names) if fold_class_name(name) == fold_class_name(unexpected[0])]
         remedy = f"give it training images, or leave out {list_quoted(unexpected)}"
         if "-1" in unexpected:
             remedy = f"if -1 stands for an unknown label, as in competitions, leave out its rows of {test_where}"
         if alike:
-            remedy = f"'{alike[0]}' differs in case, spaces or the form of accents: rename one of them"
+            remedy = f"'{alike[0]}' is nearly the same, so spell them alike"
         raise DataError(f"{seen}; {remedy}")
     # numbers in label files are compared as numbers, so that the label 10 is output 10 of a given network
     if record.label_files and all(name.isdecimal() and name == str(int(name)) for name in names):

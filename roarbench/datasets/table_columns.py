@@ -267,14 +267,10 @@ def describe_group(name: str, train: Sequence[str], test: Sequence[str], noun: s
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
-    """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label.
-
-    Names are alike if they differ only in case, spaces, hyphens, a final point or the form of accents.
-    """
+    """Yield warnings of classes of one number or nearly one name, and of -1, which often stands for a missing label."""
     alike = defaultdict[Any, list[str]](list)
     for name in dict.fromkeys(names):
-        folded = re.sub(r"(?<=[a-z])[ _-]+(?=[a-z])", " ", fold_name(name)).removesuffix(".")
-        alike[next(iter(tabular.parse_numbers([folded])), folded)].append(name)
+        alike[fold_class_name(name)].append(name)
     for group in alike.values():
         if len(group) > 1:
             yield f"warning: {list_quoted(group)} are separate classes; if they are one class, {remedy}"
@@ -283,6 +279,12 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     for key in alike:
         if key in nines or key == -1 and 0 in alike or isinstance(key, str) and _EMPTY_CLASS.fullmatch(key):
             yield f"warning: '{alike[key][0]}' is a class; if it marks missing labels or other classes, leave it out"
+
+
+def fold_class_name(name: str) -> float | str:
+    """Return the number of a class, or its name without differences in case, spaces, hyphens, final point, accents."""
+    folded = re.sub(r"(?<=[a-z])[ _-]+(?=[a-z])", " ", fold_name(name)).removesuffix(".")
+    return next(iter(tabular.parse_numbers([folded])), folded)
 
 
 def describe_measurements(names: Sequence[str]) -> Iterator[str]:

@@ -163,6 +163,9 @@ def test_names_that_mean_two_images_are_refused(tmp_path):
     with pytest.raises(DataError, match="labels.csv names '1', which may be a/1.png, b/1.png; write the folder"):
         read_labels(tmp_path, content, paths=["a/1.png", "b/1.png"])
     assert read_labels(tmp_path, content, paths=["a/1.png", "b/1.png"], path="b/{id}").labels == {"b/1.png": "x"}
+    with pytest.raises(DataError, match=r"may be a/1.jpg, a/1.png; .* such as path_column = \"{COLUMN}.png\" with"):
+        read_labels(tmp_path, content, paths=["a/1.png", "a/1.jpg"])
+    assert read_labels(tmp_path, content, paths=["a/1.png", "a/1.jpg"], path="{id}.png").labels == {"a/1.png": "x"}
     assert read_labels(tmp_path, "id,label\n1.jpg,x\n", paths=["a/1.png", "b/1.jpg"]).labels == {"b/1.jpg": "x"}
 
 
@@ -542,7 +545,8 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("Cat", "'cat' differs in case, spaces or the form of accents: rename one of them"),
+        ("Cat", "'cat' is nearly the same, so spell them alike"),
+        ("cat.", "'cat' is nearly the same, so spell them alike"),
         ("owl", "give it training images, or leave out 'owl'"),
         ("-1", "if -1 stands for an unknown label, as in competitions, leave out its rows of .*test"),
     ],
@@ -749,6 +753,22 @@ def test_label_files_of_public_data_sets_are_read_or_explained(tmp_path, name, r
     except DataError as error:
         said.append(str(error))
     assert isinstance(found, list) or found in "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("image,target,diagnosis", "column 'target' of 'labels.csv'; 'diagnosis' could have the labels, too"),
+        ("image,species,class", "column 'class' of 'labels.csv'; 'species' could have the labels, too"),
+        (
+            "image,label,test",
+            "column 'test' of labels.csv has the values '0', '1', '2', of which none names a training",
+        ),
+    ],
+)
+def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, header, said):
+    rows = "".join(f"{n}.png,{n % 2},{n % 3}\n" for n in range(20))
+    assert said in write_flat_images(tmp_path, f"{header}\n{rows}")
 
 
 def test_column_of_people_is_not_that_of_labels(tmp_path):
