@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leaderboard.suite_view import SuiteView, Views, rank_by_headline
 from roarbench.analysis.collect_results import (
-    add_stability_ties_and_chance,
+    add_facts_of_store_folder,
     add_stored_estimators,
     collect_results_of_all_versions,
     drop_unrun_submissions,
@@ -71,7 +71,7 @@ def read_views_of_suite(store: ResultsStore, suite: SuiteSpec, folder: Path) -> 
     run = (drop_unrun_submissions(results, suite, store) for results in versions)
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        SuiteView(keep_most_shared_levels(add_stability_ties_and_chance(results, folder)), folder, store=store)
+        SuiteView(keep_most_shared_levels(add_facts_of_store_folder(results, folder)), folder, store=store)
         for results in run
         if results.has_rows and ((results.complete and newest) or not has_only_results_of_other_suites(results, store))
     ]

@@ -48,6 +48,7 @@ from roarbench.store.user_files import (
     LOCAL,
     ImageSource,
     find_addable_estimators_with_runs,
+    find_day_before_changes,
     read_image_sources,
     read_sources_of_decoded_images,
     read_submissions_of_estimators,
@@ -340,9 +341,10 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
     }
 
 
-def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+def add_facts_of_store_folder(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add `prediction_stability`, `ties`, and the share of the largest class, from the database and a store's files.
 
+    If a user's images have changed since they were decoded, the title says so.
     Databases of older versions lack all three. The share of the largest class stays unknown if the database lacks it
     and the store has not decoded the images.
     """
@@ -358,7 +360,10 @@ def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> 
         means.append({name: sum(row_shares) / len(row_shares) for name, row_shares in known.items() if row_shares})
     stability, ties = means
     share = suite_results.largest_class_share if labels is None else compute_largest_class_share(labels)
-    return replace(suite_results, prediction_stability=stability, ties=ties, largest_class_share=share)
+    day = find_day_before_changes(workspace.data, suite_results.suite.dataset_record, suite_results.data)
+    parts = suite_results.title_parts + (f"images read on {day}, before their files changed",) * bool(day)
+    found = replace(suite_results, prediction_stability=stability, ties=ties, largest_class_share=share)
+    return replace(found, title_parts=parts)
 
 
 def _list_rankings_by_estimator(results: Mapping[PlannedRun, RunResult]) -> dict[str, dict[str, None]]:

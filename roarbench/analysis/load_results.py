@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from roarbench.analysis.collect_results import (
-    add_stability_ties_and_chance,
+    add_facts_of_store_folder,
     add_stored_estimators,
     collect_results,
     drop_unrun_submissions,
@@ -116,7 +116,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Sett
     chosen = set_explained_networks(suite, settings.weights, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, settings, sources, results) if settings.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, settings.limit, data, sources)
-    return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), settings.store)
+    return add_facts_of_store_folder(drop_unrun_submissions(collected, chosen, results), settings.store)
 
 
 def _find_image_fingerprint(

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from platformdirs import user_data_path
 from sqlalchemy import Connection, delete, func, insert, select
 
-from roarbench.common.errors import CallerError, RemovedName, StoreError
+from roarbench.common.errors import CallerError, DataError, RemovedName, StoreError
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.identity import Keyed, check_field_values, encode_canonically, hash_value
 from roarbench.common.text import fit_on_one_line
+from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.estimators.catalogue import is_addable_to_suites
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
@@ -199,6 +200,26 @@ def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSour
             image_set = manifest["fingerprint"], record["name"], manifest["limit"], source["kind"]
             sources.append(ImageSource(*image_set, *origin))
     return [source for source in sources if source.dataset == dataset]
+
+
+def find_day_before_changes(folder: Path, record: DatasetRecord, fingerprint: str) -> str:
+    """Return the day on which a user's files were decoded into a folder if they have changed since; else "".
+
+    Names, sizes and times of the files are compared, as by `run`. Files that are gone, or not on this machine, have not
+    changed.
+    """
+    from roarbench.datasets.file_locations_and_downloads import make_source_identity
+
+    decoded = dict[float, object]()  # listings of the files by time
+    for path in folder.glob("*/manifest.json") if record.own else ():
+        with suppress(ValueError, LookupError, OSError):
+            manifest = json.loads(path.read_text())
+            if manifest["fingerprint"] == fingerprint and manifest["source"]["kind"] != LOCAL:
+                decoded[path.stat().st_mtime] = manifest["source"]["files"]
+    with suppress(DataError):
+        if decoded and make_source_identity(record, None)["files"] not in decoded.values():
+            return f"{datetime.fromtimestamp(max(decoded)):%Y-%m-%d}"
+    return ""
 
 
 def read_test_labels(folder: Path, fingerprint: str) -> NDArray[np.int64] | None:

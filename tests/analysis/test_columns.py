@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
+from roarbench.analysis.collect_results import add_facts_of_store_folder, collect_results
 from roarbench.analysis.faithfulness_scores import METRICS, compute_probability_drops, list_score_specs
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
@@ -144,7 +144,7 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     ranked = set_checksums(
         make_suite_results(), rankings=lambda point: rankings.get(point.cell.estimator, ("", ""))[point.seed % 2]
     )
-    stored = add_stability_ties_and_chance(ranked, tmp_path)
+    stored = add_facts_of_store_folder(ranked, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = make_table(stored)
     text, rows = render_words(shown), parse_rows(shown)
@@ -163,7 +163,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
         checksums[name] = write_sealed_ranking(tmp_path, name, number, parts)
     whole = make_suite_results()
     ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))
-    stored = add_stability_ties_and_chance(ranked, tmp_path)
+    stored = add_facts_of_store_folder(ranked, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     tied = [doubt for doubt in make_table(stored).doubts if "same value" in doubt.sentence]
     doubt = "75% of the features in its maps have the same value, so their order is random"

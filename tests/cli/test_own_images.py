@@ -1,6 +1,7 @@
 """Commands with a user's own images, for built-in suites and for suite files."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -97,6 +98,36 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     shown = call("suites", path).out
     assert shown.startswith(title) and "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8" in shown
     assert str(finished_suite_folder) not in shown
+
+
+def test_titles_say_that_images_changed_after_they_were_read(call, finished_suite_folder, tmp_path):
+    """`table`, `status` and the board showed results of the earlier images without a word until the next `run`."""
+    folder = shutil.copytree(finished_suite_folder, tmp_path / "own")  # with the modification times
+    file, store = ("--suite", folder / "pictures.toml"), ("--store", folder / "store")
+    assert call("run", *file, *store).code == 0  # the store now knows this folder
+    (manifest,) = folder.glob("store/data/*/manifest.json")
+    os.utime(manifest, (1e9, 1e9))  # 9 September 2001
+    said = "(images read on 2001-09-09, before their files changed)"
+    picture = folder / "pictures" / "red" / "00.png"
+    times, content = picture.stat(), picture.read_bytes()
+    for change, changed in (
+        (lambda: None, False),
+        (lambda: os.utime(picture, (1, 1)), True),
+        (lambda: os.utime(picture, ns=(times.st_atime_ns, times.st_mtime_ns)), False),
+        (lambda: picture.write_bytes((folder / "pictures" / "blue" / "00.png").read_bytes()), True),
+        (lambda: shutil.move(folder / "pictures", folder / "gone"), False),  # as on another machine
+    ):
+        change()
+        suite = file if picture.exists() else ("--suite", read_suite(finished_suite_folder / "pictures.toml").name)
+        for command_name in ("table", "status"):
+            shown = " ".join(call(command_name, *suite, *store).out.split())
+            assert ((said in shown), "pictures@" in shown) == (changed, True)
+        assert call("leaderboard", *store, "--export", folder / "out").code == 0
+        assert (said in (folder / "out" / "index.html").read_text()) is changed
+    shutil.move(folder / "gone", folder / "pictures")
+    picture.write_bytes(content)
+    assert call("run", *file, *store).code == 0  # the same images with another time
+    assert said not in " ".join(call("status", *file, *store).out.split())
 
 
 def test_checked_and_decoded_images_of_a_suite_file_are_described(call, tmp_path):

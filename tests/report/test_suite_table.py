@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
+from roarbench.analysis.collect_results import add_facts_of_store_folder, collect_results
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -172,9 +172,9 @@ def test_rows_of_versions_that_counted_no_ties_are_named(tmp_path, store):
 
     loaded = collect_results(SUITE, store, data=DATA)
     unknown = "Older versions did not count equal values in the maps of grad, so a (!) may be missing."
-    assert unknown in write_notes(add_stability_ties_and_chance(loaded, tmp_path))
+    assert unknown in write_notes(add_facts_of_store_folder(loaded, tmp_path))
     store.add_results(list(made.values())[:1], annotations={f"{AnnotationKind.TIES} grad": 0.0})
-    whole = add_stability_ties_and_chance(collect_results(SUITE, store, data=DATA), tmp_path)
+    whole = add_facts_of_store_folder(collect_results(SUITE, store, data=DATA), tmp_path)
     assert "Older versions" not in write_notes(whole)
     assert "Older versions" not in write_notes(replace(whole, shares={}, ties={})), "nobody asked"
 
@@ -185,7 +185,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
-        return add_stability_ties_and_chance(collect_results(suite, store, data=DATA), tmp_path)
+        return add_facts_of_store_folder(collect_results(suite, store, data=DATA), tmp_path)
 
     with (
         ResultsStore.open(make_default_url(tmp_path / "a")) as here,
