@@ -248,9 +248,13 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     if len(files) == 1 and train != "train" or len(files) > 1 and not image_folders.is_train_name(train):
         seen = f"{folder} has the splits {', '.join(files)}, but no training split"
         raise DataError(f"{seen}; name training files train-*.parquet")
+    paths = [file.relative_to(folder).with_suffix("").as_posix() for file in files[train]]
+    names = dict.fromkeys(_SHARD_DIGITS.sub("", path) for path in paths)
     describe_missing = parquet_columns.describe_missing_content
     try:
-        image, label = parquet_columns.find_image_and_label_columns(files[train][0])
+        image, label = parquet_columns.find_image_and_label_columns(
+            files[train] if len(names) > 1 else files[train][:1]
+        )
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
         test = next((test for _, test in pairs if not describe_missing(files[test], image, label)), "")
         if pairs and test != (first := pairs[0][1]):
@@ -269,8 +273,6 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     if unused := [name for name in files if name not in (train, test)]:
         warn(f"not used: the images of {list_quoted(unused)}")
-    paths = [file.relative_to(folder).with_suffix("").as_posix() for file in files[train]]
-    names = dict.fromkeys(_SHARD_DIGITS.sub("", path) for path in paths)
     if len(names) > 1:
         seen = f"the files {list_quoted(names)} are taken for one split"
         remedy = "if they are splits, name them 'train' and 'test'; if they are configurations, name the folder of one"

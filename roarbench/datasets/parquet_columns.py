@@ -6,6 +6,7 @@ Each file has names of its own: `class_encode_column` on each split gives class 
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,11 +37,13 @@ def has_image_column(file: Path) -> bool:
         return True  # the error is reported later, when the file is read
 
 
-def find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    """Return the columns of images and of classes; raise DataError if either is missing or unclear.
+def find_image_and_label_columns(files: Sequence[Path]) -> tuple[str, str]:
+    """Return the columns of images and of classes in the first file; raise DataError if either is missing or unclear.
 
-    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers.
+    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers. Names of
+    several files or of their folders may be the classes, which an error says.
     """
+    file, *others = files
     schema = parquet_files.read_schema(file)
     kinds = {field.name: field.type for field in schema}
     images = [name for name, kind in kinds.items() if is_image_type(kind)]
@@ -78,6 +81,19 @@ def find_image_and_label_columns(file: Path) -> tuple[str, str]:
         table = f'pandas.read_parquet("{file.parent.parent}").astype({{"{name}": str}})'
         remedy = f'{table}.to_parquet("train.parquet"), and so for test images, in a new folder'
         raise DataError(f"{seen}; write it as a column: {remedy}")
+    if not labels and others:
+        folder, remedy = Path(os.path.commonpath([path.parent for path in files])), "write them as a column 'label'"
+        if {*folder.rglob("*.parquet")} == {*files}:  # none of another split
+            name = "parent.name" if len({path.parent for path in files}) > 1 else "stem"
+            found = f'pathlib.Path("{folder}").rglob("*.parquet")'
+            tables = f"[pandas.read_parquet(file).assign(label=file.{name}) for file in {found}]"
+            remedy += (
+                f': pandas.concat({tables}, ignore_index=True).to_parquet("train.parquet"), and so for test images, '
+            )
+            remedy += "in a new folder"
+        raise DataError(
+            f"no column of {file.name} holds labels; if names of files or folders are the classes, {remedy}"
+        )
     return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
 
