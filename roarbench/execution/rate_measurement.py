@@ -74,9 +74,9 @@ def measure_rates_of_this_machine(
 
 
 def read_submitted_codes(suite: SuiteSpec, workspace: Workspace) -> dict[str, bytes]:
-    """Return the code of each submission of a suite, by the id of its row."""
-    submitted = (estimator for estimator in suite.estimator_records if estimator.submitted and not estimator.twin)
-    return {estimator.id: read_submitted_code(workspace, estimator) for estimator in submitted}
+    """Return the code of each submission of a suite, by the id of its row, which the suite may lack beside a twin."""
+    submitted = {estimator.untwinned_id: estimator for estimator in suite.estimator_records if estimator.submitted}
+    return {name: read_submitted_code(workspace, estimator) for name, estimator in submitted.items()}
 
 
 def measure_or_assume_rates(

@@ -22,6 +22,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
+from roarbench.submissions.submission_file import parse_submission
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.processes import ROOT
@@ -164,6 +165,18 @@ def test_measured_rates_have_the_mean_time_of_submissions(monkeypatch):
     assert lost.submission is None
     assert lost.lack == "the maps of bad@12345678 could not be timed (ValueError)"
     assert measure_worker_rates(PLANTED, NOTHING, codes).submission is None, "no map is missing"
+
+
+def test_submission_of_a_twin_alone_is_timed(tmp_path):
+    """`reproduce` of a twin's run plans the twin without its submission."""
+    source = (
+        b'NAME = "mine"\nDESCRIPTION = "a test"\ndef estimate(model, images, targets, generator):\n    return images\n'
+    )
+    submission, workspace = parse_submission(source), Workspace(tmp_path)
+    workspace.save_submission(submission.id, submission.source)
+    twins = tuple(f"{submission.id}~{twin}" for twin in ("blurred", "untrained"))
+    alone = replace(PLANTED, blocks=(replace(PLANTED.blocks[0], estimators=("random", *twins)),))
+    assert rate_measurement.read_submitted_codes(alone, workspace) == {submission.id: source}
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("cuda", 5), ("cpu", 1)])
