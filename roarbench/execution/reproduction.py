@@ -1,10 +1,12 @@
 """Repeat a stored run from its record and its `PlanEntry`, and store how both results compare."""
 
+import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -14,6 +16,7 @@ from roarbench.analysis.correctness_of_suite import estimate_variance
 from roarbench.analysis.load_results import find_run_key
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, DataError, Hint, RemovedName
+from roarbench.common.text import format_count
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
@@ -33,7 +36,7 @@ from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
-from roarbench.store.annotations_and_scores import find_plan_entry
+from roarbench.store.annotations_and_scores import AnnotationKind, find_plan_entry, read_measured_annotations
 from roarbench.store.published_networks import find_imported_or_packaged_network, read_network_file
 from roarbench.store.results import (
     Origin,
@@ -54,6 +57,8 @@ from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 _MAX_DISAGREEMENT_WITHOUT_TRAINING = 0.2  # largest measured: 0.12 in 1,005 runs, the same weights on a CPU and an H100
 # largest measured: 0.38 in 213 runs; 0.75 in 887 pairs whose explained networks had been trained on two machines, too
 _MAX_DISAGREEMENT_WITH_TRAINING = 0.8
+# relative; the passes of a submission may depend on the image, and were perhaps counted on other splits
+_MAX_DIFFERENCE_OF_PASSES = 0.05
 # standard deviations; 99.9 % of normal values are closer to the mean. Largest measured: 3.15 without and 2.71 with
 # training. With 1.96 instead, 50 of these 1,218 runs would be different
 _Z = 3.29
@@ -68,6 +73,8 @@ class Reproduction:
     # standard deviation of a run's true accuracy between trainings, in [0, 1]; None if it is unknown
     deviation: float | None = 0.0
     reused: tuple[str, ...] = ()  # checksums of explained networks that were not trained again
+    # stored passes per image of a submission, and those that the repetition counted; None if one of them is unknown
+    passes: tuple[float, float] | None = None
 
     @property
     def verdict(self) -> ReproductionOutcome:
@@ -82,6 +89,12 @@ class Reproduction:
     @cached_property
     def _judgement(self) -> tuple[ReproductionOutcome, str]:
         old, new, trains = self.stored, self.again, self.stored.run.cell.retrain.trains
+        if old.total != new.total:
+            seen = f"the stored run has {format_count(old.total, 'test image')}, and its images are {new.total:,}"
+            return ReproductionOutcome.DIFFERENT, seen
+        if self.passes and not math.isclose(*self.passes, rel_tol=_MAX_DIFFERENCE_OF_PASSES):
+            seen = "the stored maps took {:g} passes per image, and {:g} are counted here".format(*self.passes)
+            return ReproductionOutcome.DIFFERENT, seen
         has_same_predictions = (old.bits, old.probability) == (new.bits, new.probability)
         if has_same_predictions and old.rankings == new.rankings:
             return ReproductionOutcome.EQUAL, ""
@@ -115,8 +128,10 @@ class Reproduction:
 
     @property
     def differing(self) -> int:
-        """Return the number of images with different correctness."""
-        return int((self.stored.correctness != self.again.correctness).sum())
+        """Return the number of images with different correctness; an image that one result lacks counts."""
+        shared = min(self.stored.total, self.again.total)
+        differing = self.stored.correctness[:shared] != self.again.correctness[:shared]
+        return int(differing.sum()) + abs(self.stored.total - self.again.total)
 
     @property
     def margin(self) -> float:
@@ -241,14 +256,22 @@ def reproduce(
             fresh.save_submission(submission.id, submission.source)
         work = JobContext(fresh, images, suite, weights)
         reused = tuple(_reuse_networks(work, stored, workspace, store))
-        again = _rerun(Request(suite, settings, workers), work, run, console)
+        again, measured = _rerun(Request(suite, settings, workers), work, run, console)
     if spec := work.make_ranking_spec_of_run(run):
         kept = replace(work, workspace=workspace).rankings
         again = replace(again, rankings=kept.find_recorded_checksum(spec, again.rankings))
-    measured = add_rows(suite, run, store.list_cells_and_seeds(run))
-    reproduction = Reproduction(stored, again, _estimate_run_deviation(store, measured, stored, again), reused)
+    with_rows = add_rows(suite, run, store.list_cells_and_seeds(run))
+    deviation = _estimate_run_deviation(store, with_rows, stored, again)
+    claims = read_measured_annotations(store.database, stored)
+    claimed, counted = (values.get(AnnotationKind.PASSES) for values in (claims, measured))
+    passes = (sum(claimed), sum(counted)) if claimed and counted else None
+    reproduction = Reproduction(stored, again, deviation, reused, passes)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
-        store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
+        # maps of another network have other shares of stable copies and ties
+        is_same_network = stored.rankings == again.rankings or stored.weights == again.weights
+        is_confirmed = is_same_network and reproduction.verdict is not ReproductionOutcome.DIFFERENT
+        replaced = measured if is_confirmed else {}
+        store_reproduction(store.database, stored, reproduction.verdict, again.correct, replaced)
     return reproduction
 
 
@@ -290,10 +313,14 @@ def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, s
         yield explained.store.read_checksum()
 
 
-def _rerun(request: Request, work: JobContext, run: Run, console: Console) -> RunResult:
+def _rerun(
+    request: Request, work: JobContext, run: Run, console: Console
+) -> tuple[RunResult, dict[AnnotationKind, Any]]:
+    """Do a run in its own store; return the result, and what was measured of its maps and masks."""
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
         do_runs(request, store, console, work, [run])
-        return store.read_results([run.key])[run.key]
+        result = store.read_results([run.key])[run.key]
+        return result, read_measured_annotations(store.database, result)
 
 
 def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float | None:

@@ -15,7 +15,7 @@ from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.suite_results import CONSEQUENCES, SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
-from roarbench.common.errors import CallerError, RunError
+from roarbench.common.errors import CallerError, Hint, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.text import format_count, wrap_lines
@@ -210,6 +210,11 @@ def collect_stored_results(
     """Load a suite's results on decoded images; results in `known`, by key, are not read again."""
     sources = read_image_sources(store.database)
     results = collect_results(suite, store, images.limit, images.fingerprint, sources, known)
+    total = len(images.test.labels)
+    if wrong := next((row for row in results.results.values() if row.total != total), None):
+        seen = f"the stored run {wrong.run.key} has {wrong.total:,} test images, but the images are {total:,}"
+        hint = Hint("; `{}` removes the run from the tables", "runs", (wrong.run.key, "--archive", "REASON"))
+        raise CallerError(seen, hint)
     return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
 
 

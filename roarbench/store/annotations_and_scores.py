@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.identity import Keyed, encode_canonically, make_json_record
@@ -48,10 +48,14 @@ def replace_validation_findings(
     database: Database, submission_id: str, findings: Collection[ValidationFinding]
 ) -> None:
     """Store the findings of `validate` on a submission, and delete earlier findings."""
-    key = f"{AnnotationKind.VALIDATE} {submission_id}"
     with database.begin_exclusive_write() as connection:
-        connection.execute(delete(remarks).where(remarks.c.key == key))
-        insert_annotations(connection, {key: list(findings)})
+        replace_annotations(connection, {f"{AnnotationKind.VALIDATE} {submission_id}": list(findings)})
+
+
+def replace_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
+    """Store annotations within a transaction in place of those with the same keys; None only deletes."""
+    delete_rows(connection, remarks, new)
+    insert_annotations(connection, {key: value for key, value in new.items() if value is not None})
 
 
 def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
@@ -76,6 +80,18 @@ def delete_claims_of_imports(connection: Connection, measured: Mapping[str, Any]
     own = {key: value for key, value in measured.items() if key.split(" ")[0] in _MEASURED}
     stored = select_matching(connection, select(remarks), remarks.c.key, own)
     delete_rows(connection, remarks, [row.key for row in stored if row.value != own[row.key]])
+
+
+def list_measured_subjects(result: RunResult) -> dict[AnnotationKind, str]:
+    """Return a dict from the kinds of what is measured of a result's maps and masks to the subjects."""
+    return {**dict.fromkeys(OF_RANKINGS, result.rankings), AnnotationKind.MASKS: result.run.key}
+
+
+def read_measured_annotations(database: Database, result: RunResult) -> dict[AnnotationKind, Any]:
+    """Return what was measured of a result's maps and masks, by kind; None if unknown."""
+    subjects = list_measured_subjects(result)
+    found = read_annotations_of_kinds(database, {kind: [subject] for kind, subject in subjects.items()})
+    return {kind: found[kind].get(subject) for kind, subject in subjects.items()}
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:

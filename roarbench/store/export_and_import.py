@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -199,6 +200,8 @@ class ExportedFile:
         values = row | vars(provenance) | {"created": created}
         result = read_result(values[name] for name in READ_COLUMNS)
         check_field_values(result, checked=("provenance",))
+        if result.probabilities is not None and not np.all(abs(result.probabilities - 0.5) <= 0.5):
+            raise ValueError("it has a probability that is not between 0 and 1")
         name = result.run.cell.estimator
         if name == CLEAN or not find_estimator(name).submitted:
             return result

@@ -24,7 +24,9 @@ from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     delete_claims_of_imports,
     insert_annotations_of_results,
+    list_measured_subjects,
     read_annotations,
+    replace_annotations,
 )
 from roarbench.store.database import Database, open_database
 from roarbench.store.leases import (
@@ -329,8 +331,16 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
     return [(row.created, row.verdict, row.correct) for row in database.read(statement)]
 
 
-def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
-    """Store the outcome of reproducing a result."""
-    row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
+def store_reproduction(
+    database: Database,
+    stored: RunResult,
+    verdict: ReproductionOutcome,
+    correct: int,
+    measured: Mapping[AnnotationKind, Any] = {},
+) -> None:
+    """Store the outcome of reproducing a result; `measured` replaces what an import claimed of its maps and masks."""
+    row = {"key": stored.run.key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
+    subjects = list_measured_subjects(stored)
     with database.begin_exclusive_write() as connection:
         connection.execute(insert(reproductions), row)
+        replace_annotations(connection, {f"{kind} {subjects[kind]}": value for kind, value in measured.items()})

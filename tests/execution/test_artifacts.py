@@ -20,7 +20,9 @@ from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.store.results import ReproductionOutcome, ResultsStore
+from roarbench.store.annotations_and_scores import AnnotationKind, read_measured_annotations, replace_annotations
+from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
+from roarbench.store.run_result import pack_correctness
 from roarbench.store.schema import remarks, reproductions
 from roarbench.store.workspace import Workspace
 from tests.helpers.store_rows import list_result_keys
@@ -104,15 +106,35 @@ def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, sto
     rows = store.read_results(list_result_keys(store)).values()
     stored = next(row for row in rows if row.weights and row.rankings and not row.run.cell.retrain.trains)
     again = replace(stored, weights="0" * len(stored.weights), bits=bytes(len(stored.bits)), correct=0)
-    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: again)
+    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: (again, {}))
     outcome = reproduce(stored.run.key, Settings(tmp_path), store, console)
     assert outcome.verdict is ReproductionOutcome.INCOMPARABLE and "has other weights" in outcome.format_report()
     with store.database.begin_read() as connection:
         assert connection.execute(select(reproductions)).all() == []
-    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: stored)
+    claims = {f"{kind} {stored.rankings}": 0.5 for kind in (AnnotationKind.TIES, AnnotationKind.STABILITY)}
+    store.database.run_write(lambda connection: replace_annotations(connection, claims))
+    measured = {AnnotationKind.TIES: 0.25, AnnotationKind.STABILITY: None}
+    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: (stored, measured))
     assert reproduce(stored.run.key, Settings(tmp_path), store, console).verdict is ReproductionOutcome.EQUAL
     with store.database.begin_read() as connection:
         assert len(connection.execute(select(reproductions)).all()) == 1
+    found = read_measured_annotations(store.database, stored)
+    assert (found[AnnotationKind.TIES], found[AnnotationKind.STABILITY]) == (0.25, None), "claims were confirmed"
+
+
+def test_run_names_imported_row_with_another_number_of_images(tmp_path, store, monkeypatch):
+    """Tables of rows with 7 and with 8 images ended with a traceback, until such a row was found and archived."""
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
+    monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
+    request, console = Request(SCORED, Settings(tmp_path, limit=8)), Console(file=StringIO())
+    assert run_suite(request, store, console).failed == 0
+    row = next(row for row in store.read_results(list_result_keys(store)).values() if row.rankings)
+    seven = row.correctness[:7]
+    short = replace(row, total=7, bits=pack_correctness(seven), correct=int(seven.sum()), probability=None)
+    with ResultsStore.open(make_default_url(tmp_path / "other")) as other:
+        other.add_results([short])
+        with pytest.raises(CallerError, match=f"run {row.run.key} has 7 test images, but the images are 8"):
+            run_suite(request, other, console)
 
 
 def test_run_derives_plan_once_and_reads_each_result_once(tmp_path, store, monkeypatch):

@@ -79,6 +79,20 @@ def test_scrambled_and_moved_images_are_different(honest, weights):
         assert Reproduction(make(moved), again).verdict is (DIFFERENT if comparable else INCOMPARABLE)
 
 
+def test_other_number_of_images_or_passes_is_different(honest):
+    """An import of these rows alone is accepted, since nothing tells it how many images there are."""
+    stored = make_siblings_result(honest)
+    reproduction = Reproduction(make_siblings_result(flip(honest, 3)[:-7]), stored)
+    assert reproduction.verdict is DIFFERENT
+    said = reproduction.format_report().splitlines()
+    assert said[1].startswith("  kept predictions differ on 10 images")
+    assert said[-1] == "  why: the stored run has 1,993 test images, and its images are 2,000"
+    for passes, verdict in (((2, 100), DIFFERENT), ((0, 4), DIFFERENT), ((4, 4.1), EQUAL), (None, EQUAL)):
+        assert Reproduction(stored, stored, passes=passes).verdict is verdict, passes
+    reason = Reproduction(stored, stored, passes=(2.0, 4.0)).reason
+    assert reason == "the stored maps took 2 passes per image, and 4 are counted here"
+
+
 def test_margin_counts_only_images_that_may_differ(honest):
     """Images that differ at random add to the margin, but too many of them are a reason by themselves."""
     stored = make_siblings_result(honest)

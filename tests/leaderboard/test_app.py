@@ -76,7 +76,7 @@ def test_app_rereads_only_suites_on_networks_with_new_results_or_reproductions(t
         store.failures.record_runs_failed_until_retry([failed.run, other.run], "the disk is full")
         (line,) = again.run_states[1]
         assert line.endswith(" and 1 more: the disk is full")
-        store_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)
+        store_reproduction(store.database, done, ReproductionOutcome.EQUAL, done.correct)
         assert read(QUICK) is not again
 
 

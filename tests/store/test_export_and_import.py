@@ -92,9 +92,9 @@ def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_pa
     keys = [row.run.key for row in (own, trusted, foreign)]
     found = read_origins(store.database, keys)
     assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
-    store_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
+    store_reproduction(store.database, trusted, ReproductionOutcome.EQUAL, 3)
     for outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT):
-        store_reproduction(store.database, foreign.run.key, outcome, 3)
+        store_reproduction(store.database, foreign, outcome, 3)
         vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
         assert read_origins(store.database, keys) == found | {foreign.run.key: vouched}
     archive_rows(store.database, [foreign.run.key], "not ours")

@@ -8,6 +8,7 @@ from functools import reduce
 from operator import getitem
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -117,6 +118,8 @@ def replace_column(name, values):
         (set_row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected one line of at most 1000"),
         (set_row(created="0001-01-01T00:00:00+00:00"), "expected a time with a time zone, in the years 2000 to 2199"),
         (set_row(sealed=False, seconds=1.0), "its checksum does not match its values"),
+        (set_row(probability=np.full(1001, np.nan, "<f4").tobytes()), "a probability that is not between 0 and 1"),
+        (set_row(probability=np.full(1001, 1.25, "<f4").tobytes()), "a probability that is not between 0 and 1"),
         (change_record(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
         (change_record({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
         (change_record({"t": 1e300}), "level t must be in [0, 1]"),

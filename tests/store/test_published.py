@@ -107,6 +107,15 @@ def move_to_other_images(lines):
     lines[0] |= {"key": run.key, "record": encode_canonically(make_json_record(run))}
 
 
+def drop_last_image(lines):
+    """Say that the last image was wrong, and that it is none."""
+    for line in lines:
+        bits = bytearray(line["bits"])
+        was_correct = bits[-1] & 1
+        bits[-1] &= 0xFE
+        line |= {"bits": bytes(bits), "correct": line["correct"] - was_correct, "total": line["total"] - 1}
+
+
 def link(folder):
     (folder / NAME).rename(folder.parent / "away.parquet")
     (folder / NAME).symlink_to(folder.parent / "away.parquet")
@@ -137,6 +146,7 @@ def twice(folder):
         (other_suite, "no run of quick v6 has these settings"),
         (twice, "keep it in one of them"),
         (change_rows(move_to_other_images), "than the suite's other rows"),
+        (change_rows(drop_last_image), "it has 999 test images, but the suite has 1,000"),
         (change_rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "a plain file of at most"),
         (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),
