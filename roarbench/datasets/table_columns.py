@@ -37,7 +37,7 @@ GROUP_WORDS = (
     "patient|subj|subject|person|individual|identity|participant|volunteer|donor|speaker|writer|user|customer|household"
     "|animal|specimen|lesion|video|movie|recording|session|slide|wsi|case|group|sequence|seq|burst|clip|study|series"
     "|scan|scanner|camera|cam|device|location|site|station|deployment|hospital|clinic"
-    "|cent(?:er|re)|institution|farm|plot|batch|plate|experiment"
+    "|cent(?:er|re)|institution|farm|plot|batch|plate|well|experiment"
 )
 GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|idx|index|code|nr|no|num|name|number))?|id", re.I)
 _ID_NAME = re.compile(r"(?i:.+[_ .-]u?id|id[_ .-].+)|.*[a-z](ID|Id|UID)")  # of unknown things: `herd_id`, `HerdID`
