@@ -5,6 +5,7 @@ rows and columns. During the test, convolutions and pools have no neighbours (`L
 depends on the whole image, so changes would hardly move, but the layout of the output does not depend on the weights.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import permutations, product
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 _BANDS = 5  # horizontal bands of the image, and vertical bands, that are changed one after another
+_BORDER = 1 / 16  # width of the first and the last band: the narrowest crop in a network that is found
 PROBES = 1 + 2 * _BANDS  # images of the test; as a prime number, it is unlikely to be the size of another axis
 # In small random networks the change moves by 0.77 or more along rows and columns if the band moves by 1, and by less
 # than 0.00001 along channels. In 18 networks of torchvision with random batch norms, where operations on whole images
@@ -73,8 +75,10 @@ def make_probes(images: Tensor) -> tuple[Tensor, Bands]:
     centres = torch.empty(2, _BANDS, dtype=torch.float64)
     for across, number in product((0, 1), range(_BANDS)):
         size = (h, w)[across]
-        start = number * size // _BANDS
-        stop = max(-(-(number + 1) * size // _BANDS), start + 1)
+        border = max(size * _BORDER, min(2, size / _BANDS))  # a stride may skip a border of one pixel
+        edges = (0, *torch.linspace(border, size - border, _BANDS - 1).tolist(), size)
+        start = int(edges[number])
+        stop = max(math.ceil(edges[number + 1]), start + 1)
         band = (..., slice(start, stop)) if across else (..., slice(start, stop), slice(None))
         probes[1 + across * _BANDS + number][band] += colour
         centres[across, number] = (start + stop) / 2 / size

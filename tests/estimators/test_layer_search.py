@@ -312,6 +312,10 @@ REFUSED = {
         lambda inner, x: inner(F.interpolate(x[..., 4:-4, 4:-4], x.shape[2:])),
         "the layer's positions show a part of the image only, as after a crop in the network",
     ),
+    "crop of an eighth": (
+        lambda inner, x: inner(x[..., 2:, :]),
+        "the layer's positions show a part of the image only, as after a crop in the network",
+    ),
     "one half": (
         lambda inner, x: inner(x[..., :8]),
         "the layer's positions show a part of the image only, as after a crop in the network",
