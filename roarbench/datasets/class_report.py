@@ -157,7 +157,7 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     if shared := [name for name in nested if len(holders[name]) > 1]:
         seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
         remedy = f'{deeper}, which joins those of one name, or "last", which keeps them apart, under [data]'
-        remedy += "; if the outer folders are splits, write train and test instead"
+        remedy += "; if the outer folders are splits, write train and test instead" * bool(images.record.share)
         if parts := find_part_names(tuple(shared)):
             remedy = f"to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES] under [data]; "
             remedy += f"if deeper folders are the classes, write class_depth = {depth + 2}"

@@ -266,10 +266,10 @@ def _could_be_classes(labels: Collection[str]) -> bool:
 
 def _find_rivals(table: LabelTable, taken: Set[str], label: str) -> tuple[str, ...]:
     """Return the columns that divide a table's rows into other classes than `label`; beside words, numbers are none."""
-    values = {name: table.get_cells(name) for name in table.columns}
-    labels = values[label]
-    found = [name for name in table.columns if name not in taken and "" not in values[name]]
-    found = [name for name in found if len({*values[name]}) > 1 and _could_be_classes(values[name])]
+    values = {name: table.get_cells(name) for name in table.columns if name not in taken}
+    labels = table.get_cells(label)
+    found = [name for name in values if "" not in values[name] and len({*values[name]}) > 1]
+    found = [name for name in found if _could_be_classes(values[name])]
     found = [name for name in found if parse_numbers(labels) or not parse_numbers(values[name])]
     return tuple(name for name in found if len({*zip(labels, values[name], strict=True)}) > len({*labels}))
 

@@ -146,7 +146,9 @@ label_column = {format_toml(record.label_column)}  # the classes, as numbers fro
         depth: object = record.class_depth if record.class_depth != WHOLE_PATH else "last"
         lines.append(f"class_depth = {format_toml(depth)}  # level of the folders that name classes")
     if record.left_out:
-        lines.append(f"leave_out = {format_toml(record.left_out)}  # folders and files of masks, which have no class")
+        lines.append(
+            f"leave_out = {format_toml(record.left_out)}  # folders and files that are left out, such as masks"
+        )
     return "\n".join(lines)
 
 
