@@ -81,7 +81,7 @@ class BoardRow:
     truth: bool = False  # whether the row is a known ranking, which is judged, but is no estimator
     signs: str = ""  # on the board of all gains, signs of doubts about the row under every protocol, such as †
     added: bool = False  # whether the row was added to the suite; the rank of such a row does not change other ranks
-    started: bool = True  # whether the row has a result under the protocol
+    started: bool = True  # whether the row has a result or a failed run under the protocol
     unfinished: bool = False  # whether missing runs can change the row's verdicts
     more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
 
@@ -216,5 +216,5 @@ class BoardContents:
 
     @property
     def started_rows(self) -> Mapping[str, BoardRow]:
-        """Return the rows with a result by id; on the board of all gains, another row is not run."""
+        """Return the rows with a result or a failed run by id; on the board of all gains, another row is not run."""
         return {row.id: row for row in self.rows if row.started}

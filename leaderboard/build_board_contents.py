@@ -23,7 +23,7 @@ from roarbench.report.combined_table import CombinedTable
 from roarbench.report.doubts import has_unknown_passes
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_record import list_texts_beside_gain
+from roarbench.report.table_record import FAILED, list_texts_beside_gain
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -145,6 +145,8 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
     unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
+    if name in table.failed_rows:
+        verdict = FAILED
     if has_unknown_passes(table, row):  # rows of equal gains may then have different verdicts
         verdict = f"{verdict}, passes unknown"
     return BoardRow(
@@ -164,7 +166,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
         passes=None if passes is None else sum(passes),
         truth=estimator.uses_ground_truth,
         added=name in results.suite.added,
-        started=bool(row.seeds) or name in table.estimators_with_results,
+        started=bool(row.seeds) or name in table.estimators_with_results or name in table.failed_rows,
         unfinished=unfinished,
         more=more,
     )
@@ -188,7 +190,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
-        f"unfinished: {table.runs.own.text}" if table.runs.own.missing and table.has_results else "",
+        f"unfinished: {table.runs.own.describe()}" if table.runs.own.missing and table.has_results else "",
         *table.common_facts,
     )
     return tuple(filter(None, facts))

@@ -128,13 +128,14 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     values = "; ".join(f"{dot.id} {dot.passes:g} and {format_interval(dot.gain)}" for dot in dots)
     found = ((dot, find_search(dot.id)) for dot in dots)
     searches = [dot for dot, search in found if search and search.order is OWN_NETWORK.order]
+    unknown = any(row.passes is None and row.value.value is not None for row in own.rows)
     plot = Scatter(
         dots,
         make_pass_axis([dot.passes for dot in dots]),
         make_gain_axis(dot.gain for dot in dots),
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(own.gain)}: {own.removal_text}.",
-        "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
+        "Rows with an unknown number of passes are not drawn." * unknown,
         tuple(sorted((dot.passes, _get_own_gain(dot)) for dot in searches)),
     )
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))

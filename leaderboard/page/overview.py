@@ -46,7 +46,7 @@ def build_overview_context(site: Site, address: Address) -> dict[str, Any]:
             tables.append((f"{data}: {len(more)} more", True, more, _list_estimators_with_verdicts(more)))
         for board in (column.board for column in unsorted):
             meanings[board.legend_title] = find_kinds(board.protocol)
-            present[board.legend_title] |= {row.colour_class for row in board.rows if row.started}
+            present[board.legend_title] |= {row.colour_class for row in board.rows if row.value.value is not None}
     titles_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)  # equal meanings share an entry
     for title, kinds in meanings.items():
         titles_by_items[tuple(item for item in kinds.items() if item[0] in present[title])].append(title)

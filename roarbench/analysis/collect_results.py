@@ -267,6 +267,9 @@ def _load_results(
     stored |= store.read_results(by_key.keys() - stored.keys(), by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     with_results = {point.cell.estimator for point in results}
+    stopped = store.failures.list_stop_reasons_on(version.data) if len(stored) < len(by_key) else {}
+    failed = {point: stopped[run.key] for point, run in runs.items() if run.key in stopped.keys() - stored.keys()}
+    tried = with_results | {point.cell.estimator for point in failed}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     other_versions = (other for other in versions.stored if other != version)
     others = (
@@ -295,8 +298,9 @@ def _load_results(
         version.data,
         version.limit,
         results,
+        failed,
         doubts=_add_doubts_of_compared_rows(unverified, with_results - {CLEAN}),
-        submissions=read_submissions_of_estimators(store.database, with_results),
+        submissions=read_submissions_of_estimators(store.database, tried),
         findings=describe_validation_findings(store.database, suite.estimators),
         shares={kind: annotations[kind] for kind in _SHARES},
         counted_passes=_average_passes_by_estimator(results, annotations[AnnotationKind.PASSES]),

@@ -21,16 +21,17 @@ UNFINISHED_SIGN = "‡"  # sign of verdicts that can change, because runs are mi
 
 
 class RunCounts(NamedTuple):
-    """Number of planned runs, and number of those without a result."""
+    """Number of planned runs, of those without a result, and of those that failed and wait for `retry`."""
 
     missing: int = 0
     planned: int = 0
+    failed: int = 0
 
-    @property
-    def text(self) -> str:
-        """Return the counts in words, such as `6 of 99 runs are missing`."""
-        verb = "is" if self.missing == 1 else "are"
-        return f"{self.missing:,} of {format_count(self.planned, 'run')} {verb} missing"
+    def describe(self, row: str = "") -> str:
+        """Return the counts in words, such as `6 of 99 runs are missing`; `row` names the runs' row."""
+        verb, failed = "is" if self.missing == 1 else "are", f" ({self.failed:,} failed)" * bool(self.failed)
+        whose = f" of {row}" * bool(row)
+        return f"{self.missing:,} of {format_count(self.planned, 'run')}{whose} {verb} missing{failed}"
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class ProtocolRuns:
 
         `shown` has the names of added estimators by id; others are left out.
         """
-        counts = [self.own.text] if self.own.missing else []
+        counts = [self.own.describe()] if self.own.missing else []
         rows = [(shown[name], count) for name, count in self.added.items() if name in shown]
-        return ", ".join([*counts, *(f"{count.text} of {name}" for name, count in rows if count.missing)])
+        return ", ".join([*counts, *(count.describe(name) for name, count in rows if count.missing)])
 
 
 def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> ProtocolRuns:
@@ -86,7 +87,11 @@ def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -
         estimator = point.cell.estimator_record  # None for untouched images
         by_row.get(estimator.untwinned_id if estimator else "", by_row[""]).append(point)
     counts = {
-        name: RunCounts(sum(point not in results.results for point in points), len(points))
+        name: RunCounts(
+            sum(point not in results.results for point in points),
+            len(points),
+            sum(point in results.failed for point in points),
+        )
         for name, points in by_row.items()
     }
     return ProtocolRuns(counts.pop(""), {name: count for name, count in counts.items() if count.planned})

@@ -64,6 +64,8 @@ class SuiteResults:
     data: str  # fingerprint of the images
     limit: int | None  # images per split of a reduced data set; None for the whole
     results: dict[PlannedRun, RunResult]  # by planned run; runs without a result are missing
+    # reasons of failed runs, which wait for `retry`, by planned run
+    failed: Mapping[PlannedRun, str] = field(default_factory=dict)
     # reason, by estimator, why the estimator's row, or a row that is compared with it, is not verified
     doubts: dict[str, str] = field(default_factory=dict)
     # submissions by estimator id; their texts are untrusted

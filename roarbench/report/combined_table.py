@@ -6,7 +6,7 @@ from functools import cached_property
 
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.common.text import SAME
+from roarbench.common.text import MISSING, SAME
 from roarbench.estimators.catalogue import find_estimator, find_search
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import SuiteSpec
@@ -14,7 +14,7 @@ from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
-from roarbench.report.table_record import ROW_KEY, Bar, Column, Table, align_part
+from roarbench.report.table_record import FAILED, ROW_KEY, Bar, Column, Table, align_part
 from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
 
 _GROUPS = ("roar", "own_network")  # keys of both tables in JSON
@@ -84,7 +84,8 @@ class CombinedTable:
             for name in self.names:
                 row = rows.get(name)
                 signs = table.format_row_signs(name, Shown.GAIN)
-                bars[called[name]] = Bar(row.gain, table.find_verdict(row), signs) if row else None
+                missing = FAILED if name in table.failed_rows else MISSING
+                bars[called[name]] = Bar(row.gain, table.find_verdict(row), signs, missing) if row else None
         return panels
 
     @property

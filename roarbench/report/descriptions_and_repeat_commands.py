@@ -161,6 +161,11 @@ def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:
     return shlex.join(["roarbench", "run", *_list_version_options(suite_results), *chosen, "--store", "NEW-FOLDER"])
 
 
+def make_status_command(suite_results: "SuiteResults") -> str:
+    """Return the command that counts the runs of these results and lists failures."""
+    return shlex.join(["roarbench", "status", *_list_version_options(suite_results), *suite_results.options])
+
+
 def list_report_commands(results: "SuiteResults") -> list[str]:
     """Return the commands that run what a report shows, and last the command that writes the report.
 

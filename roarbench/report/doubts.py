@@ -25,14 +25,24 @@ from roarbench.analysis.suite_judges import (
 )
 from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION
 from roarbench.common.enums import OTHER_IMAGE
-from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs
+from roarbench.common.text import (
+    SAME,
+    capitalize,
+    fit_on_one_line,
+    format_count,
+    format_interval,
+    typeset_minus_and_percent_signs,
+)
 from roarbench.estimators.catalogue import (
     describe_control_use_of_network,
     find_display_name,
     find_estimator,
     find_estimator_or_placeholder,
 )
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import Protocol
+from roarbench.report.descriptions_and_repeat_commands import make_status_command
+from roarbench.report.table_record import FAILED
 from roarbench.stats.board_records import RANDOM, ZERO, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.intervals import Estimate
@@ -173,22 +183,27 @@ def _find_rows_without_rank(table: "SuiteTable") -> Iterator[Doubt]:
     else:
         done = table.judges.judge(protocol, table.unit).scores.correct.keys()
     for row in unranked:
-        reason = chance
+        reason, short = chance, "no rank"
         for name in (row.estimator,) if protocol.scores_all_network_pairs else (row.estimator, RANDOM):
             points = (UNTOUCHED, *((name, t) for t in table.board.levels))
             missing = [t for at, t in points if (at, t) not in done]
             if missing and not reason:
                 source = "the untouched images" if missing == [0.0] else fit_on_one_line(name, 300)
                 reason = f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}"
+                if causes := table.failure_reasons.get(CLEAN if missing == [0.0] else name):
+                    short, counted = FAILED, format_count(len(causes), "run")
+                    first = fit_on_one_line(causes[0], LONGEST_SENTENCE).rstrip(".")
+                    command = make_status_command(table.suite_results)
+                    reason = f"{counted} of {source} failed: {first}; {command} lists failures"
         if reason:
-            yield Doubt(row.estimator, "no rank", f"No rank: {reason}.")
+            yield Doubt(row.estimator, short, f"No rank: {reason}.")
 
 
 def _find_unfinished_added_rows(table: "SuiteTable") -> Iterator[Doubt]:
     for name in table.names:
         counts = table.runs.added.get(find_estimator_or_placeholder(name).untwinned_id)
         if counts and counts.missing and name in table.estimators_with_results:
-            yield Doubt(name, "unfinished", write_unfinished_line(counts.text, "the row’s verdicts", sign=False))
+            yield Doubt(name, "unfinished", write_unfinished_line(counts.describe(), "the row’s verdicts", sign=False))
 
 
 def _find_better_controls(table: "SuiteTable") -> Iterator[Doubt]:

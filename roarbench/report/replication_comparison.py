@@ -100,7 +100,7 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
     for protocol, replication in replications.items():
         if replication:
             counts = {results.title: _count_runs(protocol, results) for results in (first, second)}
-            missing = "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
+            missing = "; ".join(f"{title}: {count.describe()}" for title, count in counts.items() if count.missing)
             tables.append(_make_table(protocol, replication, first, second, UNFINISHED_SIGN * bool(missing)))
             beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
             equal = f"{replication.equal} of {replication.verdicts} equal, {replication.opposed} opposed"

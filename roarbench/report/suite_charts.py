@@ -13,7 +13,7 @@ from matplotlib.transforms import Affine2D, Bbox
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import MISSING, fit_on_one_line
+from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import (
@@ -166,7 +166,7 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, Bar | None], label: str) -> No
         value, low, high = bar.gain if bar else Estimate()
         # a gain that is 0 by construction, or on every image, has no interval
         if bar is None or value is None or (value == 0 and low == high):
-            text = "not run" if bar is None else MISSING if value is None else "0"
+            text = "not run" if bar is None else bar.missing if value is None else "0"
             axes.text(0, height, f" {text}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue
         start, end = (value, value) if low is None or high is None else (low, high)

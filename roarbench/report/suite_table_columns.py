@@ -3,7 +3,8 @@
 Accuracies are fractions as values and percentages as texts; gains are in points.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from roarbench.report.doubts import Shown
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table_record import (
+    FAILED,
     WORTH_WRAPPING,
     Column,
     Table,
@@ -112,6 +114,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
     def show(heading: str, texts: Iterable[str], **more: Any) -> Column:
         return Column("", (), heading, tuple(texts), **more)
 
+    def show_gain(row: Row, form: Callable[[Estimate], str] = format_interval) -> str:
+        return FAILED if row.estimator in table.failed_rows else form(row.gain)
+
     def verdicts(of: Iterable[Comparison | None]) -> list[str]:
         each = zip(rows, of, strict=True)
         return [table.mark_verdict(one.verdict, row.estimator) if one else MISSING for row, one in each]
@@ -130,12 +135,13 @@ def list_columns(table: SuiteTable) -> list[Column]:
     add("added", (name in results.suite.added for name in names))
     if own:
         zero_text, is_zero = str(OwnNetworkVerdict.BY_CONSTRUCTION), _is_zero_by_construction
-        beside = show("own-network gain", (zero_text if is_zero(row) else format_interval(row.gain) for row in rows),
+        beside = show("own-network gain", (zero_text if is_zero(row) else show_gain(row) for row in rows),
             short="own-network\ngain", narrow=tuple(
-                "0 by\nconstruction" if is_zero(row) else format_half_width(row.gain) for row in rows))  # fmt: skip
+                zero_text.replace("y ", "y\n") if is_zero(row) else show_gain(row, format_half_width)
+                for row in rows))  # fmt: skip
         answers = show("explains?", (_format_network_verdict(table, row, _SHORT_ANSWERS) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]
-        add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
+        add("gain", (row.gain for row in rows), "gain [95%]", map(show_gain, rows), beside=beside)
         add_gains_by_level("own-network gain", WORTH_WRAPPING)
         add("verdict", (row.network and row.network.verdict for row in rows), "verdict",
             (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
@@ -144,10 +150,10 @@ def list_columns(table: SuiteTable) -> list[Column]:
             form=format_thousandths, short="perm. p", worth=4)  # fmt: skip
     else:
         # Random's own gain is 0 by definition, so it has no interval
-        roar_gains = [Estimate(row.gain.value) if row.estimator == RANDOM else row.gain for row in rows]
-        beside = show("ROAR gain [95%]", map(format_interval, roar_gains), short="ROAR\ngain [95%]",
-            narrow=tuple(map(format_half_width, roar_gains)))  # fmt: skip
-        add("gain", (row.gain for row in rows), "gain [95%]" * gains, beside=beside)
+        roar_rows = [replace(row, gain=Estimate(row.gain.value)) if row.estimator == RANDOM else row for row in rows]
+        beside = show("ROAR gain [95%]", map(show_gain, roar_rows), short="ROAR\ngain [95%]",
+            narrow=tuple(show_gain(row, format_half_width) for row in roar_rows))  # fmt: skip
+        add("gain", (row.gain for row in rows), "gain [95%]" * gains, map(show_gain, rows), beside=beside)
         add_gains_by_level("ROAR gain", 1)
     add("beats_controls", (row.beating and row.beating.beats_all for row in rows),
         "beats every control" * bool(controls), (_format_beats_every_control(table, row) for row in rows),
@@ -157,6 +163,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     add("nearest_control", (row.beating and row.beating.hardest_control for row in rows), has_words=True)
     add("delta_nearest_control", (row.beating.margin_over_hardest if row.beating else _MISSING for row in rows))
     add("unfinished", map(table.runs.is_unfinished, names))  # missing runs can change the row's verdicts
+    add("failed", (name in table.failed_rows for name in names))  # runs failed, and the row has no result
     add("better_than", (", ".join(table.list_beaten_control_groups(row)) or None for row in rows),
         "better than" * (compared and zero), (_format_strictest_passed_test(table, row) for row in rows),
         side="left", has_words=True, about=_ABOUT_CONTROLS)  # fmt: skip

@@ -16,7 +16,15 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
 from roarbench.common.text import TABLE_WORDS, format_percent_number, list_some
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
-from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.protocols import (
+    MASK_ONLY,
+    REMOVED_PROTOCOLS,
+    ROAR,
+    SHOWN,
+    Protocol,
+    find_network_scored_without_removal,
+)
 from roarbench.plan.suite import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_zero, join_signs
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
@@ -210,6 +218,24 @@ class SuiteTable:
         protocols = self.board.protocol.computed_from or (self.board.protocol,)
         results = (self.suite_results.find_results(protocol, self.unit, self.fill) for protocol in protocols)
         return frozenset(name for points in results for name, _ in points)
+
+    @cached_property
+    def failure_reasons(self) -> dict[str, list[str]]:
+        """Return the reasons of failed runs under the protocol by estimator, including untouched images."""
+        reasons = defaultdict[str, list[str]](list)
+        protocols = self.board.protocol.computed_from or (self.board.protocol,)
+        untouched = {find_network_scored_without_removal(part.retrain, self.fill) for part in protocols}
+        removals = {(part.retrain, self.fill, part.order, self.unit) for part in protocols}
+        for (cell, _), reason in self.suite_results.failed.items():
+            kind = cell.retrain, cell.fill
+            if kind in untouched if cell.estimator == CLEAN else (*kind, cell.order, cell.unit) in removals:
+                reasons[cell.estimator].append(reason)
+        return dict(reasons)
+
+    @cached_property
+    def failed_rows(self) -> frozenset[str]:
+        """Return the estimators without a result under the protocol that have a failed run."""
+        return frozenset(self.failure_reasons.keys() - self.estimators_with_results)
 
     @property
     def has_results(self) -> bool:

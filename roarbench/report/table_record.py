@@ -14,6 +14,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 NOT_RUN = "not run"  # cell of a row that a part of the table does not include; a dash stands for a missing result
+FAILED = "failed"  # cell of a row without a result that has a failed run
 WORTH_WRAPPING = 10  # see `Column.worth`
 ROW_KEY = "estimator"  # key of the column that names the rows; plain rows begin with it
 Side: TypeAlias = Literal["left", "right"]
@@ -26,6 +27,7 @@ class Bar(NamedTuple):
     gain: Estimate  # without a value if the result is missing
     verdict: Verdict | OwnNetworkVerdict | None = None  # colours the bar
     signs: str = ""  # of doubts about this gain, such as (!!); doubts about the row stand after its name
+    missing: str = MISSING  # text in place of a missing result
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ class Table:
                     flat |= {f"{self.flat_groups.get(group, group)}_{key}": value for key, value in values.items()}
             for key, rows_by_name in found_in.items():
                 found = rows_by_name.get(name)
-                flat[key] = NOT_RUN if found is None else "run"
+                flat[key] = NOT_RUN if found is None else FAILED if found.get("failed") else "run"
                 flat |= {f"{key}_{one}": found and found[one] for one in keys[key]}
             rows.append(flat)
         return rows

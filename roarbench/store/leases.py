@@ -271,6 +271,11 @@ class Failures:
         """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
         return {row.key: row.reason for row in self._database.read(select(stopped), stopped.c.key, keys)}
 
+    def list_stop_reasons_on(self, data: str) -> dict[str, str]:
+        """Return the reasons of `find_stop_reasons` by key for all runs and steps on the images `data`."""
+        statement = select(stopped.c.key, stopped.c.reason).where(stopped.c.data == data)
+        return {row.key: row.reason for row in self._database.read(statement)}
+
     def allow_retry_of_runs_and_steps(self, keys: Collection[str], data: str) -> set[str]:
         """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""
 

@@ -54,11 +54,12 @@ from roarbench.store.schema import (
     reproductions,
     results,
     select_matching,
+    stopped,
 )
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
-_PROVENANCE_TABLES = (imports, reproductions, forgotten)  # small tables that tell of more than new results
+_PROVENANCE_TABLES = (imports, reproductions, forgotten, stopped)  # small tables that tell of more than new results
 _FEW_KEYS = 100  # of the first question whether results exist, which most often finds one
 _OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 

@@ -1,7 +1,10 @@
 """Views of the suites in a store, and their order."""
 
+import json
 from dataclasses import replace
+from io import StringIO
 
+import pandas
 import pytest
 
 from leaderboard.figures import make_estimator_curves
@@ -12,7 +15,7 @@ from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run
+from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite_changes import set_allowed_fill_and_unit
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
@@ -130,3 +133,33 @@ def test_curve_title_names_single_level_and_curves_are_unique(views):
     assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
     once = list(list_curves([view], "grad"))
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
+
+
+def test_failed_row_says_so_on_all_pages_and_in_tables(call, tmp_path):
+    """A row whose runs all failed was *not run* on its own page, and on no row of the board of all gains."""
+    suite = SUITE_VERSIONS["quick", 7]
+    url = make_store(tmp_path, suite, lambda point: point.cell.estimator != "gb-sq", images=40)
+    waiting = [point for point in list_planned_runs(suite) if point.cell.estimator == "gb-sq"]
+    roar = [point for point in waiting if point.cell.retrain is ROAR.retrain]
+    runs = [build_run(suite, point, PINNED_FINGERPRINTS[suite.dataset], None) for point in waiting]
+    with ResultsStore.open(url) as store:
+        store.failures.record_runs_failed_until_retry(runs, "out of memory.")
+    with open_views(tmp_path) as views:
+        view = views["quick-v7"]
+        row, other = (view.get_board(ROAR).rows_by_id[name] for name in ("gb-sq", "grad"))
+        assert (row.verdict_text, row.started) == ("failed", True) and other.verdict_text != "failed"
+        said = f"No rank: {len(roar)} runs of gb-sq failed: out of memory; roarbench status --suite quick@7 lists "
+        assert [(doubt.short, doubt.sentence) for doubt in row.doubts] == [("failed", f"{said}failures.")]
+        assert "gb-sq" in [each.id for each in view.combined_board.rows]
+    out = tmp_path / "out"
+    assert call("leaderboard", "--store", tmp_path, "--export", out).code == 0
+    page = (out / "estimator-gb-sq.html").read_text()
+    assert page.count("<small>failed</small>") == 2 and "not run" not in page and "out of memory" in page
+    asked = ("table", "--suite", "quick@7", "--store", tmp_path)
+    lines = {line.split()[0]: line.split()[1:] for line in call(*asked).out.splitlines() if line.strip()}
+    assert lines["gb-sq"][0] == "failed" and lines["gb-sq"].count("failed") == 2
+    rows = {row["estimator"]: row for row in json.loads(call(*asked, "--format", "json").out)["rows"]}
+    assert {name for name, each in rows.items() if each["own_network"]["failed"]} == {"gb-sq"}
+    table = pandas.read_csv(StringIO(call(*asked, "--format", "csv").out), index_col="estimator")
+    assert (table.loc["gb-sq", "roar"], table.loc["grad", "roar"]) == ("failed", "run")
+    assert f"{len(waiting)} failed" in (out / "index.html").read_text()

@@ -149,9 +149,9 @@ def test_added_row_counts_for_itself_and_left_out_levels_do_not_count():
     assert waiting.runs.own == RunCounts(0, 27) and waiting.runs.added == {"ig": RunCounts(2, 6)}
     unfinished = {name: row["unfinished"] for name, row in parse_rows(waiting).items()}
     assert unfinished == {"random": False, "sobel": False, "grad": False, "var-grad": False, "ig": True}
-    assert "Unfinished (‡): 2 of 6 runs are missing of ig; verdicts may change." in render(waiting, "markdown")
+    assert "Unfinished (‡): 2 of 6 runs of ig are missing; verdicts may change." in render(waiting, "markdown")
     panel = render_text(format_text(judge_suite(waiting.suite_results), 200), 200)
-    assert "Unfinished (‡): ROAR: 2 of 6 runs are missing of ig; numbers and marks may change." in panel
+    assert "Unfinished (‡): ROAR: 2 of 6 runs of ig are missing; numbers and marks may change." in panel
     low = remove(whole, lambda point: point.cell.t == 0.3)
     assert make_table(low, "roar").runs.own == RunCounts(12, 27)
     chosen = make_table(replace(low, included_levels={(ROAR, Unit.SCALAR): (0.9,)}), "roar")

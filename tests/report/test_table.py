@@ -98,7 +98,7 @@ ROW = """{
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
-    "delta_nearest_control_high": null, "unfinished": false, "better_than": null,
+    "delta_nearest_control_high": null, "unfinished": false, "failed": false, "better_than": null,
     "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0,
     "gains": {"0.5": 20.0, "0.9": null}, "gains_low": {"0.5": 10.0, "0.9": null},
     "gains_high": {"0.5": 30.0, "0.9": null}, "seeds": 2, "prediction_stability": null,
@@ -119,7 +119,13 @@ def test_table_json_has_documented_keys():
     values = {name: value for name, value in empty.items() if not isinstance(value, dict)}
     missing = dict.fromkeys(name for name, value in full.items() if not isinstance(value, dict))
     declared = {"forward_passes": 1.0, "backward_passes": 1.0}
-    assert values == missing | declared | {"estimator": "grad", "added": False, "unfinished": False, "seeds": 0}
+    assert values == missing | declared | {
+        "estimator": "grad",
+        "added": False,
+        "unfinished": False,
+        "failed": False,
+        "seeds": 0,
+    }
     assert empty["curve"] == {"0.0": 0.9, "0.5": 0.75, "0.9": None} and empty["above_masks_low"] == {"0.9": None}
     assert {*empty["delta_twins"].values()} == {None}
 
