@@ -62,6 +62,7 @@ _COLOURS = "kind of colours (Pillow's mode)"
 _FILE_PROPERTIES = ("format", _COLOURS, _COLOURS, "size", *(f"{name} brightness" for name in _CORNERS))
 _CLASS_LIST = re.compile(r"(class|label|categor|wnid|synset|idx).*\.(txt|json|names|csv)", re.I)
 _MAX_BYTES = 2**20  # longer files are no lists of classes
+_MASK_CLASS = 0.9  # share of masks in a class of masks; fewer may lie beside the images of every class
 _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other images, for a warning
 
 
@@ -224,9 +225,10 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     # masks have at most three values
     if not _MIN_MASKS <= np.mean(few) <= 1 - _MIN_MASKS:
         return
-    masks = [images.classes[n] for n in np.flatnonzero(2 * np.bincount(labels, few) > np.bincount(labels))]
+    shares = np.bincount(labels, few) / np.maximum(np.bincount(labels), 1)
+    masks = [images.classes[n] for n in np.flatnonzero(shares >= _MASK_CLASS)]
     if 0 < len(masks) < len({*labels}):
-        seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
+        seen = f"nearly all images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
     else:
         example = images.name_image(*places[few.index(True)])
         seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"
