@@ -323,6 +323,11 @@ def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, path
     """Return the error for images without classes, with what the folder offers instead."""
     if search.problems:
         return DataError(f"{root}: {plan.problem}; {search.problems[0]}")
+    if search.plans:
+        files, labels = search.plans[0].files, search.plans[0].labels
+        seen = f"{list_quoted(files)} gives all images the label '{min(labels.values())}'"
+        remedy = 'if another column has the labels, write labels = "FILE" and label_column = "COLUMN"'
+        return DataError(f"{root}: {plan.problem}; {seen}; {remedy}")
     unread = dict.fromkeys(file.name for file in sorted(root.rglob("*")) if file.suffix.lower() in _UNREAD_LABELS)
     beginnings = Counter(found[1] for path in paths if (found := _BEGINNING.match(path.rpartition("/")[2])))
     advice = 'put the images of each class into a folder, or write labels = "FILE" in the suite\'s file'

@@ -228,7 +228,7 @@ def _describe_sampled_images(images: UserImages) -> Iterator[str]:
     shares = np.bincount(labels, few) / np.maximum(np.bincount(labels), 1)
     masks = [images.classes[n] for n in np.flatnonzero(shares >= _MASK_CLASS)]
     if 0 < len(masks) < len({*labels}):
-        seen = f"nearly all images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
+        seen = f"most images of the class {list_quoted(masks)} have at most {_MASK_VALUES} values, unlike other classes"
     else:
         example = images.name_image(*places[few.index(True)])
         seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"

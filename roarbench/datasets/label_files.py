@@ -108,7 +108,7 @@ class ImageIndex:
         found = self.find(name, near, source.stem)
         if len(found) > 1:
             seen = f"{source.name} names '{name}', which may be {list_some(sorted(found))}"
-            remedy = 'write the folder into path_column, such as path_column = "FOLDER/{COLUMN}"'
+            remedy = 'write the folder of each image into the file, or of all as path_column = "FOLDER/{COLUMN}"'
             if len({*map(_remove_suffix, found)}) == 1:
                 remedy = f'write the suffix into path_column, such as path_column = "{{COLUMN}}{Path(found[0]).suffix}"'
             raise DataError(f"{seen}; {remedy} with the column's name or number in braces")

@@ -534,6 +534,8 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
     table = "\n".join(["file,label", *(f"IMG_{n}.PNG,{'ab'[n % 2]}" for n in range(20))])
     with pytest.raises(DataError, match=r"\(first row: 'IMG_0.PNG', 'a'\), but none names an image such as '"):
         write_flat_images(tmp_path, table)
+    with pytest.raises(DataError, match="'labels.csv' gives all images the label 'a'; if another column has"):
+        write_flat_images(tmp_path, "\n".join(["file,label", *(f"{n}.png,a" for n in range(20))]))
     with pytest.raises(DataError, match="none names an image .*; write the names of the files, with their folders if"):
         write_flat_images(tmp_path, "\n".join(["url,choice", *(f"up/IMG_{n}.png,{'ab'[n % 2]}" for n in range(20))]))
     with pytest.raises(DataError, match="of which none is clearly that of the classes"):
