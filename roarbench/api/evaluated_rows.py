@@ -156,7 +156,8 @@ class EvaluatedRows:
             points, comparison, *_, planned = compare_rows(judges, board.protocol, table.unit, *ids)
             difference = Difference(
                 *points,
-                p_adjusted=comparison and comparison.q,
+                p=comparison and comparison.p,
+                p_adjusted=comparison.q if comparison and not planned else None,
                 verdict=comparison and comparison.verdict,
                 gains=(row.gain, other.gain),
                 protocol=board.protocol.name,

@@ -43,8 +43,9 @@ class Difference(NamedTuple):
         points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's
             gain is 0 by construction (`matched`, DiffROAR), 0 is used instead of Random's measured gain.
         low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
-        p_adjusted: Two-sided p value. If a column of the table has the comparison, p is adjusted for the column
-            (Benjamini and Hochberg 1995); if `planned`, it is not adjusted.
+        p: Two-sided p value of this comparison alone.
+        p_adjusted: The p value adjusted for the column of the table that has the comparison (Benjamini and Hochberg
+            1995); None if `planned`, as no column has it.
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table. None without an
             interval, if the networks are at chance, and if both gains are 0 by construction.
         gains: Gains of the two rows, with their intervals.
@@ -61,6 +62,7 @@ class Difference(NamedTuple):
     points: float | None
     low: float | None
     high: float | None
+    p: float | None
     p_adjusted: float | None
     verdict: Verdict | None
     gains: tuple[Estimate, Estimate]
@@ -73,7 +75,7 @@ class Difference(NamedTuple):
     names: tuple[str, str] = ("", "")
 
     def __repr__(self) -> str:
-        p, kind = self.p_adjusted, "p" if self.planned else "adjusted p"
+        p, kind = (self.p, "p") if self.planned else (self.p_adjusted, "adjusted p")
         p_text = "" if p is None else f", {kind} {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
         if self.verdict is not None:
             verdict = describe_verdict(self.verdict, self.names)
@@ -215,16 +217,18 @@ class OwnNetworkTable(GainTable):
             points = self.gain(first) if one else self.gain(second).negative
         pair = self.ids[first], self.ids[second]
         comparison = None if self.images < FEWEST_IMAGES else self.judge.compare(*pair)
+        planned = comparison is not None and self.judge.is_planned_alone(*pair)
         return Difference(
             *points,
-            p_adjusted=comparison and comparison.q,
+            p=comparison and comparison.p,
+            p_adjusted=comparison.q if comparison and not planned else None,
             verdict=comparison and comparison.verdict,
             gains=(self.gain(first), self.gain(second)),
             protocol=self.judge.protocol.name,
             unit=Unit.SCALAR,
             beside_zero=(self.verdicts[first], self.verdicts[second]),
             subtraction=f"{first} - {second}",
-            planned=comparison is not None and self.judge.is_planned_alone(*pair),
+            planned=planned,
             names=(first, second),
         )
 

@@ -207,11 +207,12 @@ def test_compare_rows_uses_paired_interval(networks, images):
     assert paired.points == pytest.approx(one.value - two.value)
     assert paired.high - paired.points < 0.5 * min(gain.high - gain.value for gain in (one, two))
     assert paired.planned and (paired.verdict == "not significantly different") == (paired.low <= 0 <= paired.high)
-    assert (paired.p_adjusted <= 0.05) == (not paired.low <= 0 <= paired.high)
+    assert (paired.p <= 0.05) == (not paired.low <= 0 <= paired.high)
+    assert paired.p_adjusted is None and f"points, p {paired.p:.4f}: " in str(paired)
     beside_zero, turned = found.compare("grad", "random"), found.compare("random", "grad")
     assert beside_zero[:3] == one and turned[:3] == one.negative and not beside_zero.planned
     assert (beside_zero.verdict == "better") == (found.verdicts["grad"] == "above 0")
-    assert turned.p_adjusted == beside_zero.p_adjusted
+    assert turned.p_adjusted == beside_zero.p_adjusted and turned.p == beside_zero.p
     assert str(paired).startswith("grad - near: ") and str(paired).endswith(str(paired.verdict))
     assert found.compare("random", "random")[:5] == (0.0, None, None, None, None)
     with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):

@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import job_graph, run_suite
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import add_estimators_with_twins, parse_estimators_option
-from roarbench.plan.suites import SUITES, find_builtin_suite
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, read_files, read_refusal, record
@@ -155,6 +155,18 @@ def test_compare_command_matches_gains_of_table(call, made):
     assert ": no verdict, because truth-inverted has no gain\n" in lacking.out
     assert lacking.out.rstrip().endswith("Unfinished: 21 of 32 runs are missing; the verdict may change.")
     assert "there is no row 'nobody' here" in read_refusal(call, "compare", "truth", "nobody", *at)
+
+
+def test_compare_adjusts_p_of_a_column_alone(call, tmp_path):
+    """`p_adjusted` of a pair that no column has was the p value that is not adjusted."""
+    make_store(tmp_path, SUITE_VERSIONS["quick", 7], images=100)
+    found = []
+    for pair in (("grad", "gb-sq"), ("grad", "random")):
+        asked = ("--suite", "quick@7", "--store", tmp_path, "--protocol", "roar")
+        found.append(record(call, "compare", *pair, *asked)["difference"])
+    planned, in_column = found
+    assert planned["planned"] and planned["p_adjusted"] is None and 0 < planned["p"] <= 1
+    assert not in_column["planned"] and in_column["p_adjusted"] >= in_column["p"] > 0
 
 
 def test_name_of_two_submissions_is_refused_with_their_ids(call, tmp_path):

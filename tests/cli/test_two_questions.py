@@ -100,7 +100,7 @@ ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVer
     [((FIXED, FIXED), "no verdict: both gains are 0 by construction"), ((None, None), "no verdict")],
 )
 def test_compare_explains_missing_verdict_on_own_network_gains(beside_zero, last):
-    found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero, "a - b")
+    found = Difference(2.0, 1.0, 3.0, None, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero, "a - b")
     found = found._replace(names=("a", "b"))
     _, first, second, difference = _format_difference("s v1", found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
@@ -110,7 +110,9 @@ def test_compare_explains_missing_verdict_on_own_network_gains(beside_zero, last
 def test_compare_words_the_verdict_on_two_own_network_gains():
     """A larger gain alone does not explain a network; a single planned p value is not called adjusted."""
     board = ("own-network", "scalar", (EXPLAINS, EXPLAINS), "a - b")
-    found = Difference(-2.0, -3.0, -1.0, 0.01, Verdict.WORSE, (ZERO, ZERO), *board, True, "6 of 99 runs are missing")
+    found = Difference(
+        -2.0, -3.0, -1.0, 0.01, None, Verdict.WORSE, (ZERO, ZERO), *board, True, "6 of 99 runs are missing"
+    )
     found = found._replace(names=("a", "b"))
     sentence = "a - b: -2.0 [-3.0, -1.0] points, p 0.0100: b has a larger gain than a"
     assert repr(found) == str(found) == sentence  # as in a notebook
@@ -121,7 +123,7 @@ def test_compare_words_the_verdict_on_two_own_network_gains():
         "  This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once.",
         "  Unfinished: 6 of 99 runs are missing; the verdict may change.",
     ]
-    adjusted = found._replace(verdict=Verdict.SAME, planned=False, unfinished="")
+    adjusted = found._replace(p=0.005, p_adjusted=0.01, verdict=Verdict.SAME, planned=False, unfinished="")
     (line,) = _format_difference("s v1", adjusted).splitlines()[3:]
     assert line.endswith(", adjusted p 0.0100: not significantly different")
 
