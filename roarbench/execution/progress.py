@@ -57,6 +57,13 @@ class ProgressDisplay:
             self._last_line = time.monotonic()
             self.console.print(f"{min(1.0, fraction_done):4.0%}  {left:>18}  {text}", soft_wrap=True)
 
+    def show_waiting(self, text: str) -> None:
+        """Show that the command waits, for an unknown time."""
+        if self._task is not None:
+            self._bar.update(self._task, description=text, left="")
+        else:
+            self.console.print(text, soft_wrap=True)
+
 
 class StageDisplay(ProgressDisplay):
     """Display of the current stage among a fixed number of stages."""

@@ -280,7 +280,7 @@ def do_steps_on_workers(
         kinds = {step.job.name: rates.estimate_seconds(count_work_of_step(work, step)) for step in graph.steps}
         seconds = {name: sum(filter(None, by_kind.values())) for name, by_kind in kinds.items()}
         display = StepDisplay(console, graph.steps, lambda step: seconds[step.job.name], request.workers, rates.load)
-        with display, closing(run_steps(work, graph.steps, store, engine)) as events:
+        with display, closing(run_steps(work, graph.steps, store, engine, display.show_waiting)) as events:
             for event in events:
                 display.show_event(event)
                 yield event

@@ -5,12 +5,13 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from graphlib import TopologicalSorter
 from typing import NamedTuple, Self
 
 from roarbench.common.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.common.job_interface import Engine, JobOutcome
+from roarbench.common.text import format_count, list_some
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, list_output_artifacts, name_seal_step
 from roarbench.store.annotations_and_scores import make_plan_annotations
@@ -147,17 +148,21 @@ class FinishedStep(NamedTuple):
 
 
 def run_steps(
-    work: JobContext, steps: list[Step], store: ResultsStore, engine: Engine
+    work: JobContext,
+    steps: list[Step],
+    store: ResultsStore,
+    engine: Engine,
+    show_waiting: Callable[[str], object] = lambda text: None,
 ) -> Generator[FinishedStep, None, None]:
     """Do the steps of a job graph, and yield an event for each finished step.
 
     Every step is leased before it starts. A step that another process has leased is left to that process, unless the
     process dies. A failure is stored with its reason, and no process tries the failed step again until a user requests
-    a retry.
+    a retry. `show_waiting` receives the reason when only steps of other processes are left.
     """
     owner = Owner.of_this_process()
     with Heartbeat(store, owner) as heartbeat:
-        runner = _Runner(work, StepQueue(steps), engine, store, heartbeat)
+        runner = _Runner(work, StepQueue(steps), engine, store, heartbeat, show_waiting)
         try:
             for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored run needs no checkpoint
@@ -173,9 +178,16 @@ class _Runner:
     """Does the steps of a queue on an engine, and records the outcomes in a store."""
 
     def __init__(
-        self, work: JobContext, queue: StepQueue, engine: Engine, store: ResultsStore, heartbeat: Heartbeat
+        self,
+        work: JobContext,
+        queue: StepQueue,
+        engine: Engine,
+        store: ResultsStore,
+        heartbeat: Heartbeat,
+        show_waiting: Callable[[str], object],
     ) -> None:
         self._work, self._queue, self._engine, self._store = work, queue, engine, store
+        self._show_waiting, self._is_waiting = show_waiting, False
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._heartbeat = heartbeat.owner, heartbeat
@@ -200,6 +212,9 @@ class _Runner:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if not self._lease_numbers and self._engine.idle:  # other commands do all remaining steps
+                if not self._is_waiting:
+                    self._is_waiting = True
+                    self._show_waiting(self._describe_other_processes())
                 self._store.close()
                 time.sleep(max(0.0, next_check - time.monotonic()))
                 continue
@@ -213,6 +228,13 @@ class _Runner:
                 if self._heartbeat.has_lost(self._queue.steps[name].keys):
                     self._stopped.add(name)
                     self._engine.stop_job(name)
+
+    def _describe_other_processes(self) -> str:
+        names = self._queue.in_other_processes
+        keys = {key for name in names for key in self._queue.steps[name].keys}
+        owners = {lease.owner for lease in self._store.list_leases() if lease.key in keys}
+        processes = sorted(f"process {owner.pid} on {owner.host.split()[0]}" for owner in owners)
+        return f"waiting for {format_count(len(names), 'step')} of {list_some(processes) or 'other commands'}"
 
     def _claim_and_start(self, ready: list[Step]) -> Iterator[FinishedStep]:
         """Lease and start these steps; yield an event for each step that ends without a job."""
@@ -250,7 +272,7 @@ class _Runner:
         """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""
         self._heartbeat.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name] = lease_number
-        self._check_interval = _MIN_CHECK_INTERVAL
+        self._check_interval, self._is_waiting = _MIN_CHECK_INTERVAL, False
         if reason := self._queue.find_blocking_failure(step):
             yield self._record_failure(step, reason)
         elif step.is_made():

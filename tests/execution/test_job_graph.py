@@ -102,11 +102,13 @@ def test_step_display_logs_progress_at_most_every_ten_seconds(monkeypatch):
         for kind in ("rank", "seal", "run", "run"):
             watch.show_event(FinishedStep(make_step(kind), "rank grad train 0 failed: no memory"))
         watch.show_event(FinishedStep(make_step("run"), "no memory"))
-    *said, once, own = log.file.getvalue().splitlines()
+        watch.show_waiting("waiting for 1 step of process 7 on node3")
+    *said, once, own, waiting = log.file.getvalue().splitlines()
     assert said[0] == "  2%    about 4 min left  ROAR: none t=0 seed 0"
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
     assert once == "rank grad train 0 failed: no memory"
     assert own == "failed: ROAR: none t=0 seed 0: no memory"
+    assert waiting == "waiting for 1 step of process 7 on node3"
 
 
 def test_step_display_blends_estimated_and_measured_time_left():

@@ -1,5 +1,7 @@
 """Several commands on one store: shared steps, leases, and a folder shared by machines."""
 
+import os
+import socket
 from dataclasses import replace
 from itertools import zip_longest
 from threading import Event
@@ -69,7 +71,9 @@ def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sle
             store.release_all_leases(other)
 
     sleeps.append(look)
-    assert not any(event.failure for event in run_missing(work, runs, store, engine))
+    said = []  # a display without news showed `91 %, about 7 s left` for as long as the other command took
+    assert not any(event.failure for event in run_missing(work, runs, store, engine, said.append))
+    assert said == [f"waiting for 2 steps of process {os.getpid()} on {socket.gethostname()}"]
     assert shard.job.name not in engine.done
     assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done

@@ -1,6 +1,6 @@
 """A suite of seconds: planted images of 8 x 8, a small network, and an engine that works in this process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -83,11 +83,17 @@ def rank_all(work: JobContext, *names: str, number: int = 0) -> None:
         ranking_jobs.join_ranked_ranges(work, spec)
 
 
-def run_missing(work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Iterator[FinishedStep]:
+def run_missing(
+    work: JobContext,
+    runs: list[Run],
+    store: ResultsStore,
+    engine: Engine,
+    show_waiting: Callable[[str], object] = lambda text: None,
+) -> Iterator[FinishedStep]:
     """Do the runs without a stored result, and yield the event of each step."""
     done = store.find_done_keys([run.key for run in runs])
     todo = [run for run in runs if run.key not in done]
-    return run_steps(work, job_graph.build_job_graph(work, todo).steps, store, engine)
+    return run_steps(work, job_graph.build_job_graph(work, todo).steps, store, engine, show_waiting)
 
 
 @contextmanager
