@@ -71,7 +71,6 @@ from roarbench.submissions.submission_validation import (
 )
 
 _NOISE_IMAGES = 4  # for a function's trial
-_TESTED_FOR_BYTES = 16  # maps of an array
 _NOISE_TARGETS = (0, 1, 1, 0)  # maps that are grouped or sorted by target come back at other places, or in reverse
 MapsBySplit = dict[Split, list[NDArray[Any]]]  # by split, one array per explained network, float32 or float64
 _IMAGES_PER_BATCH = 512
@@ -222,7 +221,7 @@ def _refuse_unrepeatable_maps(
         seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
         warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
     else:
-        warn_of_byte_values(submission.name, maps.numpy())
+        warn_of_byte_values(f"maps of {submission.name}", maps.numpy())
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
@@ -340,7 +339,7 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
                 raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
             if not np.isfinite(values).all():  # report this before any network is trained
                 raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
-            warn_of_byte_values(name, values[:_TESTED_FOR_BYTES])
+            warn_of_byte_values(f"maps of {name}", values)
             read[Split(key)].append(convert_to_smallest_float(drop_channel_axis(values)))
     return read
 

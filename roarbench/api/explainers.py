@@ -273,7 +273,7 @@ class Explainers:
             maps = alone.make_maps_in_calling_thread(tried)
             (ranked,) = alone.rank_features(tried, maps)
             if functions and batch.number == 0:
-                warn_of_byte_values(name, maps[name].detach().cpu().numpy())
+                warn_of_byte_values(f"maps of {name}", maps[name].detach().cpu().numpy())
             if functions and self.guard is not None and name in self.guard.undone and len(tried.images) == 2:
                 again, swapped = (alone.make_maps_in_calling_thread(tried.select(at))[name] for at in ([0, 1], [1, 0]))
                 if are_equal_up_to_rounding(again, maps[name]) and not are_equal_up_to_rounding(again, swapped.flip(0)):

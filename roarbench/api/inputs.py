@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from roarbench.submissions.limits_and_faults import BYTE_VALUES
 
 IMAGE_SHAPE = "(n, c, h, w), or (n, columns, 1, 1) for a table"
 _OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers
+_TESTED_FOR_BYTES = 16  # maps of an array
 _SAMPLED_VALUES = 10**6  # per channel, for the quantiles
 
 
@@ -46,10 +48,10 @@ def warn_caller(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
-def warn_of_byte_values(name: str, maps: NDArray[Any]) -> None:
-    """Warn if maps (n, …) look as if they were cast to bytes."""
-    if have_byte_values(maps):
-        warn_caller(f"the maps of {name} have {BYTE_VALUES}")
+def warn_of_byte_values(title: str, maps: NDArray[Any]) -> None:
+    """Warn if the first of some maps (n, …), named by a title, look as if they were cast to bytes."""
+    if have_byte_values(maps[:_TESTED_FOR_BYTES]):
+        warn_caller(f"the {title} have {BYTE_VALUES}")
 
 
 def to_array(values: Any, subject: str = "the values", expected: str = "real numbers") -> NDArray[Any]:
@@ -62,6 +64,7 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
             if values.is_floating_point() and values.dtype.itemsize < 4:
                 values = values.float()  # NumPy has no bfloat16
         array = np.asarray(values)
+        array = np.array(array.tolist()) if array.dtype == object else array  # numbers of a column of objects
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = f"{subject} are {describe_type(values)}, which cannot be read as an array ({describe_error(error)})"
@@ -69,7 +72,8 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
     if array.dtype.kind not in "biuf":
         seen = f"have type {array.dtype}"
         if array.dtype.kind in "OSU":  # the type of the array says little
-            seen = f"hold {array.item(0)!r}" if array.ndim and array.size else f"are {describe_type(values)}"
+            others = [value for value in array.ravel().tolist() if array.ndim and not isinstance(value, Real)]
+            seen = f"hold {others[0]!r}" if others else f"are {describe_type(values)}"
         raise CallerError(f"{subject} {seen}, expected {expected}")
     return np.ascontiguousarray(array) if array.ndim else array
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -143,15 +143,19 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
     The order of tied features is drawn from the image's content, so it does not depend on the image's position in the
     array. Maps in which most features are tied cause a warning.
     """
-    return _rank_rows(flatten_maps(maps, tuple(pixels.shape)), compute_image_seeds(pixels).numpy(), seed=0)
+    flat = flatten_maps(maps, tuple(pixels.shape))
+    inputs.warn_of_byte_values("maps", flat)
+    return _rank_rows(flat, compute_image_seeds(pixels).numpy(), seed=0)
 
 
 def _rank_rows(flat: NDArray[np.float32], ids: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Rank the features of each row of (n, d), with ties in an order drawn by seed and id; warn of many ties."""
     ranked = ranking.rank(flat, ranking.draw_tie_order(ids, flat.shape[1], seed))
-    share = float(compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1))).mean())
-    if share > TIED and flat.shape[1] > 1:
-        warn_of_ties(f"the maps ({share:.0%})")
+    shares = compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1)))
+    if shares.mean() > TIED and flat.shape[1] > 1:
+        warn_of_ties(f"the maps ({shares.mean():.0%})")
+    elif flat.shape[1] > 1:
+        warn_of_constant_maps("maps", shares.tolist())
     return ranked
 
 
@@ -159,6 +163,13 @@ def warn_of_ties(maps: str) -> None:
     """Warn that most features in `maps` are ranked at random."""
     subject = f"more than {TIED:.0%} of the features in {maps} have the same value"
     inputs.warn_caller(f"{subject}; equal values are ranked at random")
+
+
+def warn_of_constant_maps(title: str, tied: Sequence[float]) -> None:
+    """Warn of single maps in which all features are tied; `tied` are the shares of equal features."""
+    if constant := tied.count(1.0):
+        seen = f"{constant} of {len(tied)} {title} have the same value everywhere, so features are ranked at random"
+        inputs.warn_caller(f"{seen}; leave these images out, or correct the maps")
 
 
 def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str) -> Tensor:

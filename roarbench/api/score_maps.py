@@ -20,7 +20,7 @@ from roarbench.api.explainers import (
     split_into_batches,
 )
 from roarbench.api.inputs import move_to_model, warn_caller
-from roarbench.api.removal import FillFunction, mark_removed, warn_of_ties
+from roarbench.api.removal import FillFunction, mark_removed, warn_of_constant_maps, warn_of_ties
 from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
@@ -219,9 +219,7 @@ def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: E
     if tied:
         warn_of_ties(f"the maps of {', '.join(tied)}")
     for name in (name for name in explainers.functions if shares[name] <= TIED):
-        if constant := scores_by_name[name].tied.count(1.0):
-            seen = f"{constant} of {len(scores_by_name[name].tied)} maps of {name} have the same value everywhere"
-            warn_caller(f"{seen}, so features are ranked at random; leave these images out, or correct the maps")
+        warn_of_constant_maps(f"maps of {name}", scores_by_name[name].tied)
 
 
 def warn_of_equal_maps(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:

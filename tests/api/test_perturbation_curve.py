@@ -238,3 +238,25 @@ def test_repeated_images_cause_warning():
     with pytest.warns(UserWarning, match="1 of the 2 images repeat another one, so intervals are too short"):
         read_images(torch.ones(2, 1, 2, 2))
     read_images(torch.ones(2, 4, 1, 1))  # rows of a table may be equal
+
+
+def test_perturbation_curve_names_bytes_and_single_constant_maps():
+    generator = torch.Generator().manual_seed(0)
+    images, maps = torch.rand(4, 1, 32, 32, generator=generator), torch.randn(4, 32, 32, generator=generator)
+    for given, words in (
+        ((20 * maps).to(torch.int8), "^the maps have at most 256 different values"),
+        (
+            maps * torch.tensor([1.0, 1, 1, 0])[:, None, None],
+            "^1 of 4 maps have the same value everywhere, so features",
+        ),
+    ):
+        with pytest.warns(UserWarning, match=words):
+            compute_curve(images=images, labels=[0] * 4, maps=given)
+
+
+def test_perturbation_curve_reads_numbers_in_columns_of_objects():
+    """As pandas gives them for a column with missing values elsewhere."""
+    maps, labels = np.array(MAPS.tolist(), object), np.array([1, 0], object)
+    assert compute_curve(maps=maps, labels=labels) == compute_curve()
+    with pytest.raises(roarbench.CallerError, match="labels hold None, expected whole numbers"):
+        compute_curve(labels=np.array([1, None], object))

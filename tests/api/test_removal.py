@@ -34,7 +34,7 @@ CLOSE_VALUES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps", "ignore:the maps have at most 256")
 @pytest.mark.parametrize("maps", CLOSE_VALUES.values(), ids=CLOSE_VALUES)
 def test_maps_are_ranked_in_their_own_type(maps):
     """The reference is the ranking of small whole numbers in the same order, which float32 holds exactly."""
