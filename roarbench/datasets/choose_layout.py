@@ -27,6 +27,7 @@ from roarbench.datasets.tabular import parse_numbers
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl", ".cls")  # files that often hold labels
+_UNREAD_NAMES = re.compile("label|annot|meta|truth", re.I)  # in names of files that may give other classes than folders
 # in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
@@ -86,10 +87,12 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
     problems = () if choice.labels and choice.labels.usual else search.problems
     lines = [*by_folders, *problems, *choice.said]
+    files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
+    names = [name for name in dict.fromkeys(file.name for file in files) if name.lower().endswith(_UNREAD_LABELS)]
+    if not choice.labels and (unread := [name for name in names if _UNREAD_NAMES.search(name)]):
+        lines.append(f"not read: {list_quoted(unread)}; classes are the names of the folders")
     if not choice.train:
         lines += (f"warning: {doubt}" for doubt in search.doubts)
-        files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
-        names = [name for name in dict.fromkeys(file.name for file in files) if name.lower().endswith(_UNREAD_LABELS)]
         if unread := [name for name in (*names, *search.unused) if _UNREAD_SPLITS.search(name.rpartition("/")[2])]:
             remedy = "write lists of images, train.txt and test.txt, beside them"
             lines.append(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")

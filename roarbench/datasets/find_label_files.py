@@ -22,7 +22,7 @@ _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any lar
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected; smallest share of rows and of images
-_ZEROS = "write as many zeros before numbers as the files' names have (pandas: dtype=str)"
+_ZEROS = "write as many zeros before numbers as the files' names have, and no '.0' behind (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
@@ -164,7 +164,8 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
         return ""
     remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
     stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
-    if {cell.lstrip("0") for cell in table.rows[0] if cell.isdecimal()} & stems:
+    whole = [cell.removesuffix(".0") for cell in table.rows[0]]
+    if {cell.lstrip("0") for cell in whole if cell.isdecimal()} & stems:
         remedy = _ZEROS
     if names_files:
         remedy = "write the names of the files, with their folders if folders have files of the same names"
@@ -304,8 +305,8 @@ def _read_with_folder_if_needed(
 def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
     """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
     usual = _name_split_column(table)
-    for place, name in enumerate(table.columns):
-        if values := image_folders.find_split_values(name, (row[place] for row in table.rows), name == usual):
+    for name in sorted(table.columns, key=lambda name: name != usual):  # `split` rather than `original_split`
+        if values := image_folders.find_split_values(name, table.get_cells(name), name == usual):
             return name, values
     return "", None
 

@@ -24,7 +24,8 @@ NUMBERED_LABEL_NAME = re.compile(r"(label|class|target|category)[_ ]?(\d+|[a-z])
 # folded names that often stand for a missing label, or for images of no class; of Caltech-101 and Caltech-256, too
 _EMPTY_CLASS = re.compile(
     r"[?-]|nan|null|#?n/a|background google|257\.clutter|_*(background( noise)?|clutter|unknown|unsure|ignored?|junk"
-    r"|un(labell?|sort|classifi|categori[sz])ed|misc|todo|corrupt(ed)?|duplicates?|backups?|new folder)_*"
+    r"|un(labell?|sort|classifi|categori[sz])ed|misc|todo|corrupt(ed)?|duplicates?|backups?|new folder|unused|removed"
+    r"|undefined|uncertain|invalid|rejected|discard(ed)?|excluded|untitled|te?mp|results?|outputs?|previews?)_*"
 )
 _NINES = (99, 999, 9999, 99999)  # numbers that often stand for a missing label, as negative numbers, too
 # columns of row numbers: of users, of pandas (to_csv, reset_index, to_parquet), of R's readr, and of databases

@@ -153,6 +153,14 @@ def test_infer_dataset_warns_of_class_names_that_look_the_same(tmp_path):
     assert record.classes == 3 and f"warning: {', '.join(repr(name) for name in sorted(names))} are separate" in said
 
 
+def test_unread_files_that_may_hold_labels_are_named_beside_class_folders(tmp_path):
+    write_pictures(tmp_path / "set", 4)
+    (tmp_path / "set" / "class_names.json").write_text("{}")
+    assert "not read" not in infer_with_messages(tmp_path / "set")[1]
+    (tmp_path / "set" / "annotations.json").write_text("{}")  # folders may be numbered buckets, as of Danbooru
+    assert "not read: 'annotations.json'; classes are the names of the" in infer_with_messages(tmp_path / "set")[1]
+
+
 def test_palettes_without_colours_and_transparent_images_are_named(tmp_path):
     for number in range(16):
         mask = Image.fromarray(np.random.default_rng(number).integers(0, 3, (12, 12), np.uint8), "P")

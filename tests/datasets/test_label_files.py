@@ -540,8 +540,10 @@ def test_label_file_whose_names_differ_from_images_shows_both(tmp_path):
         write_flat_images(tmp_path, "\n".join(["url,choice", *(f"up/IMG_{n}.png,{'ab'[n % 2]}" for n in range(20))]))
     with pytest.raises(DataError, match="of which none is clearly that of the classes"):
         write_flat_images(tmp_path, "\n".join(["file,x,y", *(f"{n}.png,{n % 5},{n % 3}" for n in range(20))]))
-    with pytest.raises(DataError, match="write as many zeros before numbers as the files' names have"):
-        write_flat_images(tmp_path, "\n".join(["id,label", *(f"00{n},{'ab'[n % 2]}" for n in range(20))]))
+    for number in ("00{}", "{}.0"):
+        rows = (f"{number.format(n)},{'ab'[n % 2]}" for n in range(20))
+        with pytest.raises(DataError, match="write as many zeros before numbers as the files' names have, and no '.0'"):
+            write_flat_images(tmp_path, "\n".join(["id,label", *rows]))
 
 
 @pytest.mark.parametrize(
@@ -758,19 +760,19 @@ def test_label_files_of_public_data_sets_are_read_or_explained(tmp_path, name, r
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("columns", "said"),
     [
-        ("image,target,diagnosis", "column 'target' of 'labels.csv'; 'diagnosis' could have the labels, too"),
-        ("image,species,class", "column 'class' of 'labels.csv'; 'species' could have the labels, too"),
-        (
-            "image,label,test",
-            "column 'test' of labels.csv has the values '0', '1', '2', of which none names a training",
-        ),
+        ("target,diagnosis,x", "column 'target' of 'labels.csv'; 'diagnosis' could have the labels, too"),
+        ("species,class,x", "column 'class' of 'labels.csv'; 'species' could have the labels, too"),
+        ("label,test,x", "column 'test' of labels.csv has the values '0', '1', '2', of which none names a training"),
+        ("label,first_split,split", "splits: 'train' to train and 'test' to test in column 'split' of 'labels.csv'"),
     ],
 )
-def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, header, said):
-    rows = "".join(f"{n}.png,{n % 2},{n % 3}\n" for n in range(20))
-    assert said in write_flat_images(tmp_path, f"{header}\n{rows}")
+def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, columns, said):
+    splits = ["test" if n % 4 < 2 else "train" for n in range(20)]
+    others = [f"{splits[n]},{splits[n - 5]}" if "split" in columns else f"{n % 3},{n}.5" for n in range(20)]
+    rows = "".join(f"{n}.png,{n % 2},{others[n]}\n" for n in range(20))
+    assert said in write_flat_images(tmp_path, f"image,{columns}\n{rows}")
 
 
 def test_column_of_people_is_not_that_of_labels(tmp_path):

@@ -575,6 +575,7 @@ def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said
         *((["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)),
         *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], False), (["a", "Unknown"], True)),
         *((["0", "1", "999"], True), (["98", "99"], False), (["a", "BACKGROUND_Google"], True)),
+        *((["a", "_Results_"], True), (["a", "rejected"], True), (["a", "other"], False)),
     ],
 )
 def test_class_that_may_stand_for_a_missing_label_is_named(tmp_path, labels, warned):
