@@ -119,6 +119,14 @@ def test_evaluate_precomputed_maps_match_function(suite, result):
     assert "alone" not in set(alone.to_dataframe("roar")["name"])
 
 
+def follow_first_target(model, inputs, targets):
+    return inputs * (1 + targets[0])
+
+
+def clip_by_quantile_of_batch(model, inputs, targets):
+    return inputs.clamp(max=inputs.quantile(0.5))
+
+
 def subtract_batch_mean(model, inputs, targets):
     return inputs - inputs.mean(0)
 
@@ -158,6 +166,8 @@ def set_training_mode(model, inputs, targets):
         (lambda model, inputs, targets: inputs[..., :4], "", r"saved: the map has shape \(4, 3, 16, 4\)"),
         (lambda model, inputs, targets: inputs / 0 * 0, "", "saved: .* NaN or infinite"),
         (subtract_batch_mean, "", "depends on its batch"),
+        (follow_first_target, "", "depends on its batch"),
+        (clip_by_quantile_of_batch, "", "depends on its batch"),
         (group_by_target, "", "depends on its batch"),
         (sort_by_target, "", "depends on its batch"),
         (keep_by_shape, "", "depends on its batch or on earlier calls"),
