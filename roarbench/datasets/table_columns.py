@@ -35,7 +35,8 @@ _ROW_NUMBER_NAME = re.compile(
 _FOLD_NAME = re.compile(r"((cv|k)_?)?folds?(_?(id|nr|num|number))?|split", re.I)  # columns of numbers that name splits
 # columns of people, places and things that have several rows or images
 GROUP_WORDS = (
-    "patient|subj|subject|person|individual|identity|participant|volunteer|donor|speaker|writer|user|customer|household"
+    "patient|pat|pid|eid|uid|mrn|accession|subj|subject|person|individual|identity|participant|volunteer|donor|speaker"
+    "|writer|user|customer|household"
     "|animal|specimen|lesion|video|movie|recording|session|slide|wsi|case|group|sequence|seq|burst|clip|study|series"
     "|scan|scanner|camera|cam|device|location|site|station|deployment|hospital|clinic"
     "|cent(?:er|re)|institution|farm|plot|batch|plate|well|experiment"

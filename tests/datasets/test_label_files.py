@@ -462,7 +462,10 @@ def write_flat_images(folder, table):
                 f"warning: label files: column '{place}' has 5 values in 20 images, which are drawn for testing one by "
                 f"one, so both splits have images of one {place}; name splits, train and test, that keep them together",
             )
-            for place in ("camera", "location", "seq_id", "hospital", "Scanner Code", "Well Name", "herd_id", "SopUID")
+            for place in (
+                *("camera", "location", "seq_id", "hospital", "Scanner Code", "Well Name", "herd_id", "SopUID"),
+                *("MRN", "PatNr"),
+            )
         ),
         (
             "file,label,fold",
