@@ -15,7 +15,7 @@ from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import FAILED, ROW_KEY, Bar, Column, Table, align_part
-from roarbench.stats.board_records import ONE_TRAINING, IntervalScope, Row
+from roarbench.stats.board_records import ONE_NETWORK, ONE_TRAINING, IntervalScope, Row
 
 _GROUPS = ("roar", "own_network")  # keys of both tables in JSON
 
@@ -116,7 +116,8 @@ class CombinedTable:
         elif self.roar.has_results and self.roar.board.covers is IntervalScope.NOTHING:
             intervals = f"{ONE_TRAINING}: no intervals for ROAR; {SAME} not significant"
         else:
-            intervals = f"95% intervals (images, networks, seeds); {SAME} not significant"
+            one = f"; ROAR {ONE_NETWORK}" * (self.roar.has_results and self.roar.board.one_network)
+            intervals = f"95% intervals (images, networks, seeds{one}); {SAME} not significant"
         origins = [note_if_self_reported(table) for table in self.tables]
         shared = {*origins} if len({*origins}) == 1 else ()
         lines = [line for line in shared if line]

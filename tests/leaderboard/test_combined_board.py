@@ -277,7 +277,7 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
     first = pages[make_address("board", "quick-v8")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
     assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain (" not in first
-    assert '<p class="facts">ROAR gain · ' in first
+    assert '<p class="facts">ROAR gain · ' in first and "predictions change after removal" not in first
 
 
 def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_path, monkeypatch):

@@ -254,6 +254,10 @@ def test_combined_table_notes_state_interval_scope(both):
     assert len(both.summarize_notes()) == 4 and max(map(len, both.summarize_notes())) <= 80
     unrun = replace(once, roar=replace(once.roar, board=replace(once.roar.board, rows=())))
     assert unrun.summarize_notes()[-1].startswith("95% intervals")
+    single = replace(both, roar=replace(both.roar, board=replace(both.roar.board, references=1)))  # as in a first run
+    assert single.summarize_notes()[-1].startswith(
+        "95% intervals (images, networks, seeds; ROAR for this network only)"
+    )
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
 
 
