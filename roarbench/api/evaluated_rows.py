@@ -206,7 +206,8 @@ class EvaluatedRows:
     @property
     def _has_combined_table(self) -> bool:
         """Return whether the default table has both ROAR and own-network gain; published results may lack either."""
-        started = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
+        both = ROAR, OWN_NETWORK
+        started = all(map(self.stored.has_started, both)) if self.published else self.stored.headline_protocol in both
         return started and has_combined_table(self.stored.suite)
 
     @property

@@ -84,7 +84,8 @@ class Difference(NamedTuple):
             verdict = f"no verdict, because {' and '.join(lacking)} {verb} no gain"
         else:
             fixed = set(self.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
-            verdict = f"no verdict{': both gains are 0 by construction' * fixed}"
+            reason = "both gains are 0 by construction" if fixed else "there is no interval" if self.low is None else ""
+            verdict = f"no verdict{f': {reason}' * bool(reason)}"
         return f"{self.subtraction}: {format_interval(self[:3])} points{p_text}: {verdict}"
 
 

@@ -12,9 +12,11 @@ from scipy.stats import ttest_1samp
 from roarbench.analysis.incomplete_results import RunCounts
 from roarbench.analysis.suite_judges import compare_rows, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
+from roarbench.plan.protocols import KAR, MORF, OWN_NETWORK, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.combined_table import make_combined_table
@@ -218,3 +220,15 @@ def test_replication_is_marked_by_missing_runs_of_either_result(complete, unfini
         assert (line in text) is (second is lacking)
         (row,) = (part for part in text.splitlines() if part.strip().startswith("grad "))
         assert row.rstrip().endswith("‡") is (second is lacking)
+
+
+def test_default_table_is_that_of_the_first_protocol_with_results():
+    """Beside results of MoRF alone, the table of ROAR and own-network gain is empty, and was shown."""
+    suite = replace(BOTH, blocks=(*BOTH.blocks, Block(MORF, ("random", "grad"), (0.3,), seeds=1)))
+    whole = make_suite_results(suite)
+    for kinds, protocol in (((MORF,), MORF), ((MORF, ROAR), None), ((OWN_NETWORK,), None), ((), None)):
+        kept = {kind.retrain for kind in kinds}
+        stored = remove(whole, lambda point, kept=kept: point.cell.retrain not in kept)
+        table = EvaluatedRows(suite, Settings(), stored).table()
+        assert len(table.tables) == (1 if protocol else 2)
+        assert protocol in (None, table.tables[0].board.protocol)
