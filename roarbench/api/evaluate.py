@@ -24,7 +24,7 @@ from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
 from roarbench.api.map_checks import describe_unfit_maps
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
-from roarbench.api.removal import check_map_shape, drop_channel_axis
+from roarbench.api.removal import check_map_shape, drop_channel_axis, warn_of_constant_maps
 from roarbench.api.submission_source import (
     choose_entry_point_code,
     make_submission,
@@ -339,6 +339,8 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
             if not np.isfinite(values).all():  # report this before any network is trained
                 raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
             warn_of_byte_values(f"maps of {name}", values)
+            flat = values.reshape(len(values), -1)
+            warn_of_constant_maps(f"maps of {name}", (flat == flat[:, :1]).all(1).astype(float).tolist())
             read[Split(key)].append(convert_to_smallest_float(drop_channel_axis(values)))
     return read
 

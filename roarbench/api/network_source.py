@@ -33,6 +33,7 @@ from roarbench.compute.external_networks import TWO_CLASSES, BuilderFailed, add_
 from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
 from roarbench.compute.retraining_checks import NORMS_WITH_STATISTICS, check_training_start
+from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.plan.suite_template import IMAGE_RECIPE
 
 _RESET = ("reset_parameters", "_reset_parameters")
@@ -133,7 +134,7 @@ class NetworkWithSource(NamedTuple):
         """Return whether the network accepts the smaller images of a recipe's first epochs."""
         model = self.build_untrained(images).to(move_to_model(self.model, images).device).train()
         sides = (round(share * images.shape[2]) for share in IMAGE_RECIPE.sides)
-        with suppress(Exception), torch.no_grad():  # the caller's network may raise anything
+        with suppress(Exception), torch.no_grad(), use_exact_eager_mode():  # the caller's network may raise anything
             smaller = (move_to_model(model, torch.zeros(2, images.shape[1], side, side)) for side in sides)
             return all(tuple(extract_logits(model(each)).shape) == (2, self.classes) for each in smaller)
         return False

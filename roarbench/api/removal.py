@@ -16,6 +16,7 @@ from roarbench.api import inputs
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute import ranking
 from roarbench.compute.degraded_images import apply_non_mean_fill, degrade, replace_features
 from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
@@ -36,7 +37,7 @@ def read_levels(levels: Any, pixels: Tensor, least_kept: int = 1) -> tuple[float
     if isinstance(levels, str) or not isinstance(levels, Iterable):
         raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
     steps, features = tuple(map(inputs.read_real_number, levels)), math.prod(pixels.shape[1:])
-    if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
+    if not steps or list(steps) != sorted(set(steps)) or not all(0 < t <= 1 for t in steps):
         raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
     counts = {t: ranking.count_removed(t, features) for t in steps}
     steps = tuple(t for t, count in counts.items() if 1 <= count <= features - least_kept)
@@ -74,7 +75,7 @@ def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
     value = pixels.float().mean((0, 2, 3)) if fill is None else inputs.to_tensor(fill, "the fill").float()
     if value.shape != pixels.shape[1:2] or not value.isfinite().all():
         seen = "the mean of the images" if fill is None else "fill"
-        raise CallerError(f"{seen} is {value.tolist()}, {expected}")
+        raise CallerError(f"{seen} is {fit_on_one_line(str(value.tolist()), 60)}, {expected}")
     low, high, largest = pixels.float().amin((0, 2, 3)), pixels.float().amax((0, 2, 3)), pixels.float().abs().max()
     far = (value < low - _FAR * largest) | (value > high + _FAR * largest)
     if far.any() and largest > 0:

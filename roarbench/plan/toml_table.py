@@ -16,6 +16,10 @@ _SIMILAR = 0.75  # minimum similarity, in [0, 1], of a misspelt key; `recipe` an
 
 def format_toml(value: object) -> str:
     """Write a string, number (also of NumPy) or list as TOML: as JSON, with the character DEL escaped."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(format_toml, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # `nan`, which JSON writes as `NaN`
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 
 

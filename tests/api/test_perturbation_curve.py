@@ -224,6 +224,8 @@ def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
         ),
         ({"fill": "blck"}, "no fill 'blck'; did you mean 'black'"),
         ({"levels": ()}, r"levels are \(\)"),
+        ({"levels": (np.nan,)}, r"levels are \(nan,\), expected ascending fractions"),
+        ({"fill": np.zeros((1, 16, 16))}, r"fill is \[\[\[0.0, .{,60}…, expected 1 finite numbers"),
         ({"levels": 0.3}, r"levels are 0.3, expected a sequence of fractions; write levels=\(0.3,\)"),
         ({"levels": [None]}, "a removal fraction is None, expected a number"),
         ({"order": None}, "no order 'None'; known: lerf, morf"),

@@ -26,7 +26,7 @@ from tests.helpers.processes import run_python
 from tests.helpers.tiny_suite import InlineEngine
 from tests.helpers.user_networks import gradient_x_input
 
-ONE = torch.ones(8, 16, 16)
+ONE = torch.rand(8, 16, 16, generator=torch.Generator().manual_seed(0))
 MINE, IG = {"mine": gradient_x_input}, {"ig": Saliency}
 
 pytestmark = [pytest.mark.usefixtures("inline"), pytest.mark.process]  # each submission runs in a process
@@ -192,6 +192,15 @@ def test_evaluate_rejects_unusable_functions_and_maps_before_storing(suite, give
 
 def give_bytes(model, inputs, targets):
     return (inputs * 20).long().float()
+
+
+def test_evaluate_warns_of_single_constant_maps(suite):
+    maps = (
+        torch.rand(8, 16, 16, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0] * 7 + [0])[:, None, None]
+    )
+    words = "1 of 8 maps of saved have the same value everywhere, so features"
+    with pytest.warns(UserWarning, match=words), suppress(roarbench.CallerError):  # two sets of maps are refused later
+        roarbench.evaluate(suite, {"saved": [maps, torch.rand(8, 16, 16)]}, quiet=True)
 
 
 def test_evaluate_warns_of_maps_of_bytes(suite):

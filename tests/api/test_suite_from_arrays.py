@@ -321,6 +321,7 @@ def test_from_arrays_needs_training_images_only_for_training(tmp_path):
         ({"name": "My suite"}, "name is 'My suite', expected"),
         ({"estimators": ["smothgrad"]}, "no estimator 'smothgrad'; did you mean 'sg-grad'"),
         ({"levels": [3]}, r"levels is \[3\], expected a list"),
+        ({"levels": [float("nan")]}, r"levels is \[nan\], expected a list"),
         ({"estimators": "grad"}, r"estimators is 'grad', expected a list; write estimators=\['grad'\]"),
     ],
 )
