@@ -248,9 +248,9 @@ def _make_plan(
             usual = table.named and (not label or simplify_column_name(label) in label_tables.LABEL_NAMES)
             place, missing = table.columns.index(path_column), {*content.missing}
             table = table._replace(rows=[row for row in table.rows if row[place] not in missing])  # prose in front, too
-            unusual = {name for name in table.columns if simplify_column_name(name) not in label_tables.LABEL_NAMES}
-            taken = {path_column, label, split, *(unusual if table.named else ())}
-            rivals = _find_rivals(table, taken, label) if label else ()
+            likely = table.find_columns(label_tables.LABEL_NAMES) if table.named else table.columns
+            others = [name for name in likely if name not in (path_column, label, split)]
+            rivals = _find_rivals(table, others, label) if label else ()
             return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:
         return None
@@ -265,9 +265,9 @@ def _could_be_classes(labels: Collection[str]) -> bool:
     return 0 < len(names) <= 1 + len(labels) // 2 and not any(number % 1 for number in parse_numbers([*names]))
 
 
-def _find_rivals(table: LabelTable, taken: Set[str], label: str) -> tuple[str, ...]:
+def _find_rivals(table: LabelTable, others: Sequence[str], label: str) -> tuple[str, ...]:
     """Return the columns that divide a table's rows into other classes than `label`; beside words, numbers are none."""
-    values = {name: table.get_cells(name) for name in table.columns if name not in taken}
+    values = {name: table.get_cells(name) for name in others}
     labels = table.get_cells(label)
     found = [name for name in values if "" not in values[name] and len({*values[name]}) > 1]
     found = [name for name in found if _could_be_classes(values[name])]

@@ -91,7 +91,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         state, kinds = "a file" if folder.exists() else "missing", " or ".join(tabular.TABLE_SUFFIXES)
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a {kinds} file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
-        seen = f"{record.train_images} images to train on in {record.classes} classes"
+        noun = "rows" if record.own == TABLE else "images"
+        seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 

@@ -44,12 +44,16 @@ class LabelTable(NamedTuple):
     rows: list[tuple[str, ...]]  # as many values as there are columns; a missing value is empty
     named: bool  # whether the file has a row of column names
 
-    def find_column(self, usual: Iterable[str]) -> str:
-        """Return the first column that has one of these usual names; an empty string if there is none."""
+    def find_columns(self, usual: Iterable[str]) -> list[str]:
+        """Return the columns that have one of these usual names, in the order of `usual`."""
         by_name = {simplify_column_name(name): name for name in reversed(self.columns)}
         if {"x", "y"} <= by_name.keys():  # a place
             del by_name["y"]
-        return next((by_name[name] for name in usual if name in by_name), "") if self.named else ""
+        return [by_name[name] for name in usual if name in by_name] if self.named else []
+
+    def find_column(self, usual: Iterable[str]) -> str:
+        """Return the first column that has one of these usual names; an empty string if there is none."""
+        return next(iter(self.find_columns(usual)), "")
 
     def get_cells(self, column: str) -> list[str]:
         """Return the value of a column in each row."""

@@ -778,6 +778,12 @@ def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, 
     assert said in write_flat_images(tmp_path, f"image,{columns}\n{rows}")
 
 
+def test_column_y_of_a_place_could_not_have_the_labels(tmp_path):
+    rows = "".join(f"{n}.png,{n % 2},{n % 5},{n % 3}\n" for n in range(20))
+    for columns, named in (("w,y", True), ("x,y", False)):
+        assert ("'y' could have the labels" in write_flat_images(tmp_path, f"image,label,{columns}\n{rows}")) == named
+
+
 def test_column_of_people_is_not_that_of_labels(tmp_path):
     rows = "".join(f"{n // 2},{n}.png,{'ab'[n % 2]}\n" for n in range(20))
     said = write_flat_images(tmp_path, "user.id,image,emotion\n" + rows)
