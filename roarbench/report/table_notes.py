@@ -123,8 +123,9 @@ def _explain_no_scored_images(table: SuiteTable) -> str:
     protocols = (board.protocol, *board.protocol.computed_from)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
     points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
-    done = sum(point in results.results for point in points)
-    return f"{done:,} of {len(points):,} runs are done; no row has a result yet."
+    done, failed = (sum(point in found for point in points) for found in (results.results, results.failed))
+    failures = f", {failed:,} failed" if failed else ""
+    return f"{done:,} of {len(points):,} runs are done{failures}; no row has a result yet."
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:

@@ -184,6 +184,7 @@ def test_leaderboard_export_keeps_store_and_reports_errors_in_one_line(call, vie
     monkeypatch.setenv(SHOWN_VARIABLE, json.dumps(make_shown(make_default_url(empty), empty)))
     for html in ((empty / "site" / "index.html").read_text(), make_page({}).html):
         assert "<h1>No results yet.</h1>" in html and "roarbench run --suite quick --store STORE" in html
+        assert "roarbench status --suite quick --store STORE" in html
 
 
 def test_roar_board_with_several_levels_shows_curves(site, views):

@@ -122,7 +122,10 @@ def test_results_of_options_fill_and_unit_have_pages(call, tmp_path):
         assert not views["quick-v7"].suites_on_same_images_and_network  # other fills repeat nothing
     assert call("leaderboard", "--store", tmp_path, "--export", tmp_path / "out").code == 0
     page = (tmp_path / "out/board-quick-v7-fill-linear.html").read_text()
-    assert "fill linear;" in page and ">quick v7, fill linear</a>" in (tmp_path / "out/index.html").read_text()
+    assert (
+        '<p class="facts">quick v7, fill linear · ROAR gain' in page
+        and ">quick v7, fill linear</a>" in (tmp_path / "out/index.html").read_text()
+    )
 
 
 def test_curve_title_names_single_level_and_curves_are_unique(views):

@@ -79,6 +79,10 @@ def test_table_without_row_describes_no_intervals(both):
     for notes in (" ".join(summarize_notes(kar)), write_all_notes(kar)):
         assert f"{done} of {planned} runs are done; no row has a result yet." in notes
         assert not any(words in notes for words in ("One training", "95% intervals", "(!"))
+    missing = [point for point in both.results if point not in kar.suite_results.results]
+    failed = make_table(replace(kar.suite_results, failed=dict.fromkeys(missing[:2], "out of memory")), "kar")
+    said = f"{done} of {planned} runs are done, 2 failed; no row has a result yet."
+    assert said in " ".join(summarize_notes(failed)) and len(failed.failed_rows) == 1
 
 
 def test_diffroar_requires_results_of_both_orders(both, whole):
