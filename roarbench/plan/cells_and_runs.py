@@ -122,18 +122,25 @@ def hash_fine_tuned_network(common: str, rankings: str) -> str:
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
-    """Return the run from its stored JSON values; raise CallerError if this version does not know one of the values."""
-    cell, maps = read_cell_record(values["cell"]), MapNumerics(values.get("maps", MapNumerics.FLOAT32))
-    return Run(**{**values, "cell": cell, "maps": maps})
+    """Return the run from its stored JSON values; raise CallerError if this version does not know a field or value."""
+    cell = read_cell_record(values["cell"])
+    try:
+        return Run(**{**values, "cell": cell, "maps": MapNumerics(values.get("maps", MapNumerics.FLOAT32))})
+    except (TypeError, ValueError) as error:
+        raise _make_other_version_error(error) from None
 
 
 def read_cell_record(values: Mapping[str, Any]) -> Cell:
     """Return the cell of a run from its stored JSON values; raise CallerError as `read_run_record` does."""
     try:
         return Cell(**convert_enums(values))
-    except ValueError as error:
-        remedy = "use the version of roarbench that stored the run"
-        raise CallerError(f"this version cannot read a run: {error}; {remedy}") from None
+    except (TypeError, ValueError) as error:
+        raise _make_other_version_error(error) from None
+
+
+def _make_other_version_error(error: Exception) -> CallerError:
+    remedy = "use the version of roarbench that stored the run"
+    return CallerError(f"this version cannot read a run: {error}; {remedy}")
 
 
 def convert_enums(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,15 @@ def test_read_run_record_rejects_unknown_value(name, value, kind):
         read_run_record({**values, "cell": {**values["cell"], name: value}})
 
 
+@pytest.mark.parametrize("change", [{"maps": "fp4"}, {"new": 1}, {"cell": {"new": 1}}])
+def test_read_run_record_rejects_fields_and_maps_of_a_newer_version(change):
+    """Such a row of a shared database ended every command with a traceback, or read as a damaged row."""
+    values = make_json_record(DEGRADED)
+    changed = {**values, **change, "cell": {**values["cell"], **change.get("cell", {})}}
+    with pytest.raises(CallerError, match="^this version cannot read a run: .*; use the version of roarbench that "):
+        read_run_record(changed)
+
+
 def test_select_part_of_suite_drops_empty_blocks_or_sets_seeds():
     part = select_part_of_suite(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
