@@ -17,7 +17,7 @@ from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, La
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
 from roarbench.datasets.tabular import parse_numbers
 
-_MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
+_MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders are not label files; those with more bytes are not read
 _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any large text
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
@@ -85,6 +85,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     tables, problems = {}, []
     for pattern, file in _list_text_files(root):
         try:
+            if (size := file.stat().st_size) > _MAX_BYTES:
+                raise DataError(f'{file.name} has {size >> 20:,} MB; if it has the labels, write labels = "{pattern}"')
             tables[pattern] = label_tables.read_label_table(file, index.has)
         except DataError as error:  # a text is often no table
             problems += [str(error)] if file.suffix.lower() in label_tables.CSV_SUFFIXES else []
@@ -206,7 +208,7 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
         path = file.relative_to(root)
         if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
             continue
-        if re.search("submission|predict", file.name, re.I) or file.stat().st_size > _MAX_BYTES:  # made by a network
+        if re.search("submission|predict", file.name, re.I):  # made by a network
             continue
         above = path.parent.parent.as_posix()
         groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
-from roarbench.datasets import file_locations_and_downloads
+from roarbench.datasets import file_locations_and_downloads, find_label_files
 from roarbench.datasets.choose_layout import choose_layout
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.file_locations_and_downloads import hash_users_files
@@ -776,6 +776,14 @@ def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, 
     others = [f"{splits[n]},{splits[n - 5]}" if "split" in columns else f"{n % 3},{n}.5" for n in range(20)]
     rows = "".join(f"{n}.png,{n % 2},{others[n]}\n" for n in range(20))
     assert said in write_flat_images(tmp_path, f"image,{columns}\n{rows}")
+
+
+def test_label_file_that_is_too_large_to_try_is_named(tmp_path, monkeypatch):
+    """The labels of Google Landmarks have 525 MB, beside folders of three levels that name no classes."""
+    monkeypatch.setattr(find_label_files, "_MAX_BYTES", 2**20)
+    text = "image,label\n" + "".join(f"{n}.png,{'ab'[n % 2]}\n" for n in range(20))
+    with pytest.raises(DataError, match='labels.csv has 2 MB; if it has the labels, write labels = "labels.csv"'):
+        write_flat_images(tmp_path, text + "\n" * 2**21)
 
 
 def test_column_y_of_a_place_could_not_have_the_labels(tmp_path):
