@@ -145,7 +145,7 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
     array. Maps in which most features are tied cause a warning.
     """
     flat = flatten_maps(maps, tuple(pixels.shape))
-    inputs.warn_of_byte_values("maps", flat)
+    inputs.warn_of_byte_values("maps", inputs.to_array(maps))  # a map of all channels is in `flat` for each
     return _rank_rows(flat, compute_image_seeds(pixels).numpy(), seed=0)
 
 

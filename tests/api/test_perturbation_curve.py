@@ -254,6 +254,8 @@ def test_perturbation_curve_names_bytes_and_single_constant_maps():
     ):
         with pytest.warns(UserWarning, match=words):
             compute_curve(images=images, labels=[0] * 4, maps=given)
+    ranks = torch.rand(4, 256, generator=generator).argsort(1).view(4, 16, 16)  # are no bytes, also in three channels
+    compute_curve(images=torch.rand(4, 3, 16, 16, generator=generator), labels=[0] * 4, maps=ranks)
 
 
 def test_perturbation_curve_reads_numbers_in_columns_of_objects():
