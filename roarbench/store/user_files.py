@@ -208,16 +208,18 @@ def find_day_before_changes(folder: Path, record: DatasetRecord, fingerprint: st
     Names, sizes and times of the files are compared, as by `run`. Files that are gone, or not on this machine, have not
     changed.
     """
-    from roarbench.datasets.file_locations_and_downloads import make_source_identity
-
     decoded = dict[float, object]()  # listings of the files by time
     for path in folder.glob("*/manifest.json") if record.own else ():
         with suppress(ValueError, LookupError, OSError):
             manifest = json.loads(path.read_text())
             if manifest["fingerprint"] == fingerprint and manifest["source"]["kind"] != LOCAL:
                 decoded[path.stat().st_mtime] = manifest["source"]["files"]
+    if not decoded:
+        return ""
+    from roarbench.datasets.file_locations_and_downloads import make_source_identity  # imports pyarrow
+
     with suppress(DataError):
-        if decoded and make_source_identity(record, None)["files"] not in decoded.values():
+        if make_source_identity(record, None)["files"] not in decoded.values():
             return f"{datetime.fromtimestamp(max(decoded)):%Y-%m-%d}"
     return ""
 

@@ -117,7 +117,7 @@ def test_table_tolerates_closed_output_pipe(whole):
     assert process.returncode in (0, 1)
 
 
-def test_reading_commands_do_not_import_torch(whole):
+def test_reading_commands_do_not_import_torch_or_pyarrow(whole):
     here = (*LARGER, "--store", whole)
     light = [("--help",), ("--version",), ("run", "--help")]
     known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # the store is searched for such a suite
@@ -127,5 +127,7 @@ def test_reading_commands_do_not_import_torch(whole):
     found = call_in_new_process([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
     assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
     assert [heavy for _, _, heavy in found[:3]] == [[], [], []]
-    assert [heavy for _, _, heavy in found if {"torch", "torchvision", "captum", "datasets"} & {*heavy}] == []
+    assert [
+        heavy for _, _, heavy in found if {"torch", "torchvision", "captum", "datasets", "pyarrow"} & {*heavy}
+    ] == []
     assert ["matplotlib" in heavy for _, _, heavy in found] == [False] * 11 + [True]

@@ -40,7 +40,7 @@ import json, os, sys
 from contextlib import redirect_stdout
 from io import StringIO
 from roarbench.cli.main import main
-heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy"}
+heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy", "pyarrow"}
 ended = []
 for words, variables in json.loads(sys.argv[1]):
     sys.argv, code = ["roarbench", *words], 0
