@@ -14,8 +14,13 @@ from torch.overrides import TorchFunctionMode
 
 from roarbench.api.user_networks import find_own_network
 from roarbench.compute.external_networks import extract_logits, make_logits_hook
-from roarbench.submissions.limits_and_faults import TURNED
-from roarbench.submissions.submission_validation import are_equal_up_to_rounding, are_turned, change_corners
+from roarbench.submissions.limits_and_faults import OF_LOSS, TURNED
+from roarbench.submissions.submission_validation import (
+    are_equal_up_to_rounding,
+    are_gradients_of_loss,
+    are_turned,
+    change_corners,
+)
 
 _RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, torch.ops.aten.relu.default)
 _MODULES: dict[Any, type[nn.Module]] = {
@@ -26,7 +31,6 @@ _MODULES: dict[Any, type[nn.Module]] = {
 }
 _OF_POOLS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")  # arguments of the function after the input
 _ADDED = "roarbench_added"  # name of the part that a network has meanwhile
-_SAME_DIRECTION = 0.999  # cosine; rounding changes it by less
 _CHANGED, _KEPT = 0.1, 1e-3  # of a map's spread: a map of another class changes by about 1 and by rounding
 
 
@@ -42,23 +46,8 @@ def describe_unfit_maps(
             "is of another class than the target, such as class 0, a label that it kept or the runner-up, so the row "
             "is not about the predicted class; explain the given targets"
         )
-    # maps are exactly minus the gradient of the logit or its log-probability, or this times the input; of maps with
-    # less than one number per feature, the channels' sum is meant
-    gradients = []
-    with suppress(Exception), torch.enable_grad():  # the network may have no gradient
-        inputs = images.clone().requires_grad_()
-        logits = network(inputs)
-        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
-        gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
-    for expected in (*gradients, *(gradient * images for gradient in gradients)):
-        compared = expected if maps.shape == expected.shape else expected.sum(1)
-        similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
-        if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1
-            yield (
-                "is the gradient of the loss, or of minus the logit, so it ranks the most important features last; "
-                "negate it, or take absolute values"
-            )
-            break
+    if are_gradients_of_loss(maps, network, images, targets):
+        yield OF_LOSS
     if are_turned(maps, (make_maps(changed, targets) for changed in change_corners(images))):
         yield TURNED
     if _misses_functions(partial(make_maps, images, targets), maps, network, images):

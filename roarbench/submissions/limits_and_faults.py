@@ -53,6 +53,10 @@ BYTE_VALUES = (
     "have wrapped around if they were cast; use floats"
 )
 
+OF_LOSS = (
+    "is the gradient of the loss, or of minus the logit, so it ranks the most important features last; negate it, or "
+    "take absolute values"
+)
 TURNED = "follows a change of a corner of the image in another corner; it seems to be transposed, mirrored or rotated"
 
 
@@ -113,6 +117,7 @@ class ValidationFinding(StrEnum):
     CONSTANT = "has maps that are the same everywhere", "a map is constant, so its ranking is random"
     BYTES = "has maps of bytes", f"the maps have {BYTE_VALUES}"
     TRANSPOSED = "has transposed maps", f"a map {TURNED}"
+    OF_LOSS = "has gradients of the loss", f"a map {OF_LOSS}"
 
 
 class Refusal(CallerError):

@@ -1,6 +1,7 @@
 """Validate a submission: compute maps of a few images in fresh sandboxes, compare them, and estimate the cost."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -50,6 +51,7 @@ _SECONDS_OF_LARGE_BATCH = 3  # CPU seconds that a batch as in a run may need
 _ROUNDING = 0.02
 _FAR_MORE = 10  # no correct map of 2,940 had both ratios above it: 11 estimators, 14 networks
 _CORNERED = 2  # images
+_SAME_DIRECTION = 0.999  # cosine; rounding changes it by less
 _LAST_DIGITS = 1e-5  # of numbers in float32, which a large mean leaves to the differences
 _TIMED_OPERATIONS = 4e8  # operations of a forward pass over the timed images; with 1e8, the first call counts too much
 _MIN_TIMED = 2  # images
@@ -150,6 +152,7 @@ def validate_submission(
         (other_model,) = run(case._replace(model=_build_model(1))).maps
     summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model, cornered)
+    warnings += [ValidationFinding.OF_LOSS] * are_gradients_of_loss(maps, case.model, case.images, case.targets)
     network = suite.find_network()
     pace = measure_submission_pace(submission.code, network)
     # bytes per additional image are proportional to the number of activations of a network
@@ -262,6 +265,25 @@ def are_turned(maps: Tensor, maps_of_changed: Iterable[Tensor]) -> bool:
         if not places:
             return False
     return bool(places)
+
+
+def are_gradients_of_loss(maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor) -> bool:
+    """Return whether maps are exactly minus the gradient of the logit or its log-probability, or this times the input.
+
+    Of maps with less than one number per feature, the channels' sum is meant.
+    """
+    gradients = []
+    with suppress(Exception), torch.enable_grad():  # the network may have no gradient
+        inputs = images.clone().requires_grad_()
+        logits = network(inputs)
+        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
+        gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
+    for expected in (*gradients, *(gradient * images for gradient in gradients)):
+        compared = expected if maps.shape == expected.shape else expected.sum(1)
+        similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
+        if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1
+            return True
+    return False
 
 
 def _find_warnings(
