@@ -190,7 +190,7 @@ class Reproduction:
             counted, what = "predictions kept", "kept predictions differ"
         lines = [
             f"{self.verdict}: {new.correct} of {new.total} {counted}, {old.correct} in the stored run",
-            f"  {what} on {self.differing} images, {rankings}{margin}",
+            f"  {what} on {format_count(self.differing, 'image')}, {rankings}{margin}",
         ]
         if self.reused:
             networks = " and ".join(checksum[:8] for checksum in self.reused)

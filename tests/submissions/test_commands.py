@@ -128,7 +128,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
 
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
-    assert "correctness differs on 1 images, same rankings" in answer.out
+    assert "correctness differs on 1 image, same rankings" in answer.out
 
 
 @pytest.mark.parametrize(
