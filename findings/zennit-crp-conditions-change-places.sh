@@ -3,14 +3,14 @@
 #   the condition's place in the list, and the same list, moved about, returns the same heatmaps, moved about.
 # Behaviour: with zennit-crp 0.6.0 conditions are sorted by the layers that they name, and heatmaps come back in that
 #   order. Of five concepts of two layers that take turns in the list, one heatmap stands at its own place; the others
-#   are those of other concepts, and so are `activations`, `relevances` and `prediction`. Asked for one by one, all are
-#   right. With two images and four conditions, two in each layer, four of the eight heatmaps come back: the first
-#   concepts of both layers on the first image, the second ones on the second. `exclude_parallel=False` returns five and
-#   eight, at their places.
+#   are those of other concepts, and so are the `relevances` of recorded layers. Asked for one by one, all are right.
+#   With two images and four conditions, two in each layer, four of the eight heatmaps come back: the first concepts of
+#   both layers on the first image, the second ones on the second. `exclude_parallel=False` returns five and eight, at
+#   their places.
 # Cause: `_conditions_wrapper` (crp/attribution.py) splits the list by layers, attributes each part for itself, and
 #   joins the results without their places; `broadcast` pairs images with conditions if a part happens to have as many.
 # Why it matters: the most relevant concepts of all layers, sorted by relevance, are the usual list. Pictures then carry
-#   the names of other concepts, and a concept's pixels are removed for another one's score. Sums and shapes look right.
+#   the names of other concepts, and a concept's pixels are removed for another one's score. Shapes look right.
 # Versions: zennit-crp 0.6.0, zennit 0.4.6, torch 2.13.0, torchvision 0.28.0, pillow 13.0.0, matplotlib 3.10.9, tqdm
 #   4.68.0, numpy 2.4.6.
 set -euo pipefail
