@@ -29,6 +29,7 @@ _CHANNELS = (1, 3, 4)  # usual numbers of channels
 _STEP = 1e-4  # the length of the step, on the scale of the images
 _AGREEMENT = 0.005  # of the differences in both senses; if they disagree, a kink is between, and they say nothing
 _MOST_ERROR = 0.03
+_NEAR_ZERO = 10.0
 _FAR_MORE = 100  # times rounding: outputs that differ by less between images may have one sum by chance
 _ROUNDING = 1e4 * torch.finfo(torch.float64).eps  # of the largest output; smaller differences may be rounding alone
 
@@ -194,7 +195,9 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
     exact = logits.double()
     rounding = max(1e-5, torch.finfo(logits.dtype).eps)
 
-    is_varied = bool((exact - exact[:1]).abs().max() > _FAR_MORE * rounding * exact.abs().max())
+    # logits near 0, such as -z / 2 and z / 2, have one logsumexp up to rounding, too
+    scale = exact.abs().max().clamp(min=_NEAR_ZERO)
+    is_varied = bool((exact - exact[:1]).abs().max() > _FAR_MORE * rounding * scale)
 
     def are_normalised(totals: Tensor, usual: float) -> bool:
         """Return whether all totals, (n,), have the usual value or, of varied outputs, one value, as percentages do."""

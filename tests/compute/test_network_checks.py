@@ -154,6 +154,8 @@ def test_logits_of_unused_classes_hide_no_fault(logit):
         (lambda y: 0 * y + 1, []),
         (lambda y: y.sigmoid(), ["net returns numbers from 0 to 1"]),
         (lambda y: y.softmax(1) - 0.5, []),  # adds up to a constant, but is no probability
+        (lambda y: 1e-6 * y, []),
+        (lambda y: 1e-3 * torch.cat([-y[:, :1], y[:, :1]], 1), []),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
