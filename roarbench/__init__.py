@@ -9,6 +9,8 @@ Public names are imported at first use, and torch is imported at the first compu
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from roarbench.common.process_settings import pause_garbage_collection
+
 if TYPE_CHECKING:
     from roarbench.api.all_results import load_all_results
     from roarbench.api.check_table import CheckTable
@@ -70,7 +72,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module."""
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"roarbench.{home}"), name)
+            with pause_garbage_collection():  # modules make many objects and no garbage
+                return getattr(import_module(f"roarbench.{home}"), name)
     raise AttributeError(f"module 'roarbench' has no attribute '{name}'")
 
 

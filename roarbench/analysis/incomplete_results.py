@@ -126,7 +126,7 @@ def drop_unstarted_submissions(
     untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
     if own.issuperset(untwinned.values()):
         return suite_results
-    cells = [*(point.cell for point in suite_results.results), *list_tried_cells()]
+    cells = [*(cell for cell, _ in suite_results.results), *list_tried_cells()]
     kinds = {(cell.estimator, cell.order, cell.retrain) for cell in cells if cell.estimator != CLEAN}
     started = {(find_estimator(name).untwinned_id, *kind) for name, *kind in kinds}
 

@@ -174,7 +174,7 @@ class SuiteResults:
     @cached_property
     def _started_kinds(self) -> set[tuple[Order, ScoredNetwork, str]]:
         """Return order and scored network of all results, without and with their rows' kind of twin."""
-        cells = {(cell.order, cell.retrain, cell.estimator) for cell in (point.cell for point in self.results)}
+        cells = {(cell.order, cell.retrain, cell.estimator) for cell, _ in self.results}
         kinds = {(order, retrain, "") for order, retrain, name in cells if name != CLEAN}
         return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
 
@@ -231,11 +231,13 @@ class SuiteResults:
         by_curve: defaultdict[tuple[object, ...], defaultdict[Point, dict[int, RunResult]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        for cell, some in groupby(self.results.items(), lambda item: item[0].cell):  # a cell's seeds are neighbours
-            clean = cell.estimator == CLEAN
-            curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
-            by_seed = by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)]
-            by_seed.update((point.seed, result) for point, result in some)
+        last, by_seed = None, dict[int, RunResult]()
+        for (cell, seed), result in self.results.items():
+            if cell is not last:  # a cell's seeds are neighbours
+                last, clean = cell, cell.estimator == CLEAN
+                curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
+                by_seed = by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)]
+            by_seed[seed] = result
         return {curve: dict(by_point) for curve, by_point in by_curve.items()}
 
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
@@ -274,7 +276,7 @@ class SuiteResults:
         Results of rows that were added to the suite count only for networks without results of the suite's own rows.
         """
         results = self.results.values()
-        pairs = {pair for pair in set(map(attrgetter("run.reference", "weights"), results)) if pair[0]}
+        pairs = {pair for pair in {(result.run.reference, result.weights) for result in results} if pair[0]}
         if len(unanimous := dict(pairs)) == len(pairs):
             return unanimous
         own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
@@ -329,8 +331,9 @@ class SuiteResults:
 
         The test treats the mean accuracy of the headline protocol's networks as the accuracy of one network.
         """
-        retrain, clean = self.headline_protocol.retrain, self.by_estimator.get(CLEAN, ())
-        untouched = [row for point, row in clean if point.cell.retrain is retrain]
+        curves, retrain = self._results_by_curve.items(), self.headline_protocol.retrain
+        clean = [by_point.get(UNTOUCHED, {}) for curve, by_point in curves if curve and curve[0] is retrain]
+        untouched = [row for by_seed in clean for row in by_seed.values()]
         if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
             untouched = [*self.references.values()]
         if not untouched:

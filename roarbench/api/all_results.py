@@ -109,13 +109,12 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     notes = (_SUITES, _ANNOTATIONS)
     used = (file for file in files if not file.first_replication)
     parts = [read_published_rows(folder / file.path, file.sha256, seeds, notes) for file in used]
-    rows = [result for part in parts for result in part.results]
-    images = {result.run.data for result in rows}
+    found = defaultdict[Cell, dict[int, RunResult]](dict)
+    for cell, some in (item for part in parts for item in part.results.items()):
+        found[cell] |= some
+    images = {result.run.data for by_seed in found.values() for result in by_seed.values()}
     if len(images) > 1:
         raise StoreError(f"the published rows of {suite} are on {len(images)} sets of images, expected one")
-    found = defaultdict[Cell, dict[int, RunResult]](dict)
-    for result in rows:
-        found[result.run.cell][result.run.seed] = result
     names = {cell.estimator for cell in found} - {CLEAN}
     own = read_known_suites(record for part in parts for record in part.notes.get(_SUITES, ()))
     requested = find_builtin_or_own_suite(suite, own)

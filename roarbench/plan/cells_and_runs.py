@@ -40,6 +40,9 @@ class Cell:
         if not 0 <= self.t <= 1:
             raise ValueError(f"level t must be in [0, 1], got {self.t}; 30% is written 0.3")
 
+    def __hash__(self) -> int:  # of all fields, it takes twice as long, and every result is found by its cell
+        return hash((self.estimator, self.order, self.retrain, self.t))
+
     @property
     def estimator_record(self) -> Estimator | None:
         """Return the estimator that ranks the features; None for untouched images."""

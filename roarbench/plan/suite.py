@@ -220,7 +220,7 @@ class SuiteSpec:
             rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))
             levels.append({t for block in blocks for t in block.levels})
         shared = sorted(set.intersection(*levels))
-        return tuple(name for name in rows[0] if all(name in names for names in rows)), tuple(shared)
+        return tuple(name for name in rows[0] if name in rows[-1]), tuple(shared)
 
     @property
     def estimators(self) -> tuple[str, ...]:

@@ -126,15 +126,15 @@ def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec
     """
     # the id of a twin, or of a twin's twin, stands for its estimator; the estimator's twins are added below
     roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
-    names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
-    blocks = []
+    own, blocks = {*suite.estimators}, []
+    names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in own)
     for block in suite.blocks:
         rows = dict.fromkeys(block.estimators)
         twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
         for name in names:
             estimator = find_estimator(name)
             default_id = str(estimator.parsed_id.without_parameters)
-            if estimator.addable and (estimator.submitted or default_id not in suite.estimators):
+            if estimator.addable and (estimator.submitted or default_id not in own):
                 belongs = "random" in block.estimators or block.protocol is MASK_ONLY
                 kinds = [row.twin for row in twins if not estimator.control]
             else:
@@ -143,7 +143,7 @@ def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec
             rows |= dict.fromkeys((*[name] * belongs, *(make_twin_id(name, kind) for kind in kinds)))
         blocks.append(replace(block, estimators=tuple(rows)))
     joined = replace(suite, blocks=tuple(blocks))
-    return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
+    return replace(joined, added=suite.added | (set(joined.estimators) - own))
 
 
 def parse_estimators_option(suite: SuiteSpec, estimators: Sequence[str] | None) -> list[str] | None:

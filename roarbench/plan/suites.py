@@ -66,7 +66,7 @@ _NAME_AND_VERSION = re.compile(r'(?m)^name = "(.*)"\nversion = (\d+)$')
 
 # files of all versions, quick suites first; old versions are in the results
 _files = (*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ()))
-_found = ((_NAME_AND_VERSION.findall(file.read_text("utf-8"))[0], file) for file in _files)
+_found = ((next(_NAME_AND_VERSION.finditer(file.read_text("utf-8"))).groups(), file) for file in _files)
 _versions: dict[tuple[str, int | str], Any] = {(name, int(version)): file for (name, version), file in _found}
 _order = sorted(_versions, key=lambda key: (not key[0].startswith("quick"), *key))
 SUITE_VERSIONS = _Suites({key: _versions[key] for key in _order})

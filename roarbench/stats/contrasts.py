@@ -240,9 +240,11 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
         names, by_network = sorted(scores.explained_networks), scores.accuracies_by_network
         explained = np.array([point in by_network for point in points], np.bool_)
         depends = can & explained
-        accuracies = [[by_network.get(point, {}).get(name, np.nan) for name in names] for point in points]
+        known = [by_network.get(point, {}) for point in points]
+        accuracies = [[by_name.get(name, np.nan) for name in names] for by_name in known]
         networks = np.array(accuracies).reshape(len(points), len(names))
-        column = [pooled.find_nearest_level(t) for _, t in points]
+        nearest = {t: pooled.find_nearest_level(t) for t in {t for _, t in points}}
+        column = [nearest[t] for _, t in points]
         places = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in points))}
         across, within = _split_pooled_covariance(pooled.covariance, pooled.shared, pooled.rows, pooled.noise_share)
         # the pooled variance of a single row is the row's own, which counts already

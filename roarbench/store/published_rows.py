@@ -9,7 +9,7 @@ import json
 from collections.abc import Container, Iterable, Iterator
 from itertools import compress, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,18 +24,18 @@ _SEED = ',"seed":'  # records are canonical JSON, so every record ends with its 
 _COLUMNS = ["key", "correct", "total", "bits", "rankings", "weights"]
 _REPEATED = ["rankings", "weights"]
 _MAPS = {maps.value: maps for maps in MapNumerics}
-
-Record = TypeVar("Record")
+# fields of every run, with interned names, which are found faster; fields that it lacks have their defaults
+_RUN = dict.fromkeys(("cell", "seed", "recipe", "data", "estimator", "reference", "key"))
 
 
 class PublishedRows(NamedTuple):
-    """Results of a published file, and the file's notes as JSON values by key.
+    """Results of a published file by cell and seed, and the file's notes as JSON values by key.
 
     Results have what gains need: no probabilities, smoothness and losses, whose columns would take a tenth more time;
     `seconds`, `created` and `provenance` raise AttributeError.
     """
 
-    results: list[RunResult]
+    results: dict[Cell, dict[int, RunResult]]
     notes: dict[bytes, Any]
 
 
@@ -52,37 +52,39 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
     with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:
         metadata = file.metadata.metadata
         table = file.read(["record", *_COLUMNS], use_threads=False)
-        records = [*map(str.rpartition, table["record"].to_pylist(), repeat(_SEED))]
-        numbers = [int(seed[:-1]) for _, _, seed in records]
-        kept = [number in seeds for number in numbers]
-        results = _read_results(table, records, numbers, kept) if any(kept) else []
+        parts = [*map(str.rpartition, table["record"].to_pylist(), repeat(_SEED))]
+        kept = [int(seed[:-1]) in seeds for _, _, seed in parts]
+        if not all(kept):
+            table, parts = table.filter(pa.array(kept)), [*compress(parts, kept)]
+        results = _read_results(table, parts) if parts else {}
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(
-    table: pa.Table, records: list[tuple[str, str, str]], seeds: list[int], kept: list[bool]
-) -> list[RunResult]:
-    """Return the results of the kept records, which were split at their seeds."""
-    if not all(kept):
-        table = table.filter(pa.array(kept))
-    columns = {name: _list_values(table[name].combine_chunks()) for name in _COLUMNS}
-    keys = columns.pop("key")  # hashes of the records, which were checked before the file was published
+def _read_results(table: pa.Table, parts: list[tuple[str, str, str]]) -> dict[Cell, dict[int, RunResult]]:
+    """Return the results of records that were split at their seeds."""
+    columns = [_list_values(table[name].combine_chunks()) for name in _COLUMNS]
+    heads, _, seeds = zip(*parts, strict=True)
     # canonical JSON begins with the cell; many runs have the same cell, or differ in cell and seed alone
-    parts = [*map(str.partition, (text for text, _, _ in compress(records, kept)), repeat('},"'))]
-    read = {text: values["cell"] for text, values in _parse_distinct((cell for cell, _, _ in parts), "", "}}")}
-    cells = dict(zip(read, _make_checked(Cell, map(convert_enums, read.values())), strict=True))
+    cell_texts, _, rests = zip(*map(str.partition, heads, repeat('},"')), strict=True)
+    make, fill, cells = object.__new__, object.__setattr__, dict[str, tuple[Cell, dict[int, RunResult]]]()
+    for text, values in _parse_distinct(cell_texts, "", "}}"):
+        cells[text] = make(Cell), {}
+        fill(cells[text][0], "__dict__", convert_enums(values["cell"]))
     settings = {
-        text: {**values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
-        for text, values in _parse_distinct((rest for _, _, rest in parts), '{"', "}")
+        text: {**_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
+        for text, values in _parse_distinct(rests, '{"', "}")
     }
-    runs = _make_checked(Run, (
-        {**settings[rest], "cell": cells[cell], "seed": seed, "key": key}
-        for (cell, _, rest), seed, key in zip(parts, compress(seeds, kept), keys, strict=True)
-    ))  # fmt: skip
-    return _make_checked(RunResult, (  # a dict whose keys are written here is made twice as fast as of two sequences
-        {"run": run, "correct": correct, "total": total, "bits": bits, "rankings": rankings, "weights": weights}
-        for run, correct, total, bits, rankings, weights in zip(runs, *columns.values(), strict=True)
-    ))  # fmt: skip
+    # frozen records are made without their checks, which passed before the file was published: ordinary calls take four
+    # times as long, and the package has 45,000 results
+    rows = zip(cell_texts, rests, seeds, *columns, strict=True)
+    for text, rest, digits, key, correct, total, bits, rankings, weights in rows:
+        (cell, by_seed), run, result, values = cells[text], make(Run), make(RunResult), settings[rest].copy()
+        values["cell"], values["seed"], values["key"] = cell, int(digits[:-1]), key
+        fill(run, "__dict__", values)
+        by_seed[values["seed"]] = result
+        named = {"run": run, "correct": correct, "total": total, "bits": bits, "rankings": rankings, "weights": weights}
+        fill(result, "__dict__", named)
+    return dict(cells.values())
 
 
 def _list_values(column: pa.Array) -> list[Any]:
@@ -90,20 +92,6 @@ def _list_values(column: pa.Array) -> list[Any]:
         return list(column.to_pylist())
     values = [*column.dictionary.to_pylist(), None]
     return [values[index] for index in column.indices.fill_null(len(values) - 1).to_pylist()]
-
-
-def _make_checked(kind: type[Record], values: Iterable[dict[str, Any]]) -> list[Record]:
-    """Make frozen records without their checks, which passed before the file was published.
-
-    Fields that `values` lacks have their defaults, if they have one. Ordinary calls take four times as long, and the
-    package has 45,000 results.
-    """
-    records = list[Record]()
-    for fields in values:  # generated one by one, so a record and its values lie side by side in memory
-        record = object.__new__(kind)
-        object.__setattr__(record, "__dict__", fields)
-        records.append(record)
-    return records
 
 
 def _parse_distinct(texts: Iterable[str], head: str, tail: str) -> Iterator[tuple[str, Any]]:

@@ -25,7 +25,16 @@ from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import has_values, remove_rows, set_checksums
 
 GET_READ_FIELDS = attrgetter("run", "correct", "total", "bits", "rankings", "weights")
+GET_KEY = attrgetter("run.key")
 slow = pytest.mark.slow
+
+
+def read_rows_by_key(path, sha256):
+    """Read the published rows of the first three seeds; check that they are stored by their own cell and seed."""
+    by_cell = read_published_rows(path, sha256, range(3), ()).results
+    rows = [(cell, seed, row) for cell, by_seed in by_cell.items() for seed, row in by_seed.items()]
+    assert all((row.run.cell, row.run.seed) == (cell, seed) for cell, seed, row in rows)
+    return sorted((row for _, _, row in rows), key=GET_KEY)
 
 
 def publish_only(monkeypatch, pattern):
@@ -162,7 +171,7 @@ def test_rows_are_those_whose_hash_was_checked(tmp_path, monkeypatch):
     published = next(file for file in read_index_and_check_folder(ROOT / "results") if "half-images" in file.path)
     path = tmp_path / "rows.parquet"
     path.write_bytes((ROOT / "results" / published.path).read_bytes())
-    expected = [*map(GET_READ_FIELDS, read_published_rows(path, published.sha256, range(3), ()).results)]
+    expected = [*map(GET_READ_FIELDS, read_rows_by_key(path, published.sha256))]
 
     def hash_and_overwrite(content):
         found = hashlib.sha256(content)
@@ -171,16 +180,16 @@ def test_rows_are_those_whose_hash_was_checked(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(published_rows, "hashlib", SimpleNamespace(sha256=hash_and_overwrite))
-    rows = read_published_rows(path, published.sha256, range(3), ()).results
-    assert [*map(GET_READ_FIELDS, rows)] == expected
+    assert [*map(GET_READ_FIELDS, read_rows_by_key(path, published.sha256))] == expected
 
 
 @pytest.mark.parametrize("name", ["quick/7/roarbench", "benchmark-imagenet/5a187511/efficientnet-lite-1"])
 def test_published_rows_equal_those_that_an_import_checks(name):
     """One file has training runs, the other a user's suite with given weights."""
     file = next(file for file in read_index_and_check_folder(ROOT / "results") if name in file.path)
-    rows = read_published_rows(ROOT / "results" / file.path, file.sha256, range(3), ()).results
-    expected = [result for result in ExportedFile(ROOT / "results" / file.path).read_results() if result.run.seed < 3]
+    path = ROOT / "results" / file.path
+    rows, exported = read_rows_by_key(path, file.sha256), ExportedFile(path).read_results()
+    expected = sorted((result for result in exported if result.run.seed < 3), key=GET_KEY)
     assert [*map(GET_READ_FIELDS, rows)] == [*map(GET_READ_FIELDS, expected)] and 0 < len(rows) < file.rows
     assert [result.run.key for result in rows] == [result.run.key for result in expected]
     assert not any(hasattr(rows[0], name) for name in ("seconds", "created", "provenance"))
