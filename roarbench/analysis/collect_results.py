@@ -268,7 +268,8 @@ def _load_results(
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     with_results = {point.cell.estimator for point in results}
     stopped = store.failures.list_stop_reasons_on(version.data) if len(stored) < len(by_key) else {}
-    failed = {point: stopped[run.key] for point, run in runs.items() if run.key in stopped.keys() - stored.keys()}
+    waiting = stopped.keys() - stored.keys()
+    failed = {point: stopped[run.key] for point, run in runs.items() if run.key in waiting} if waiting else {}
     tried = with_results | {point.cell.estimator for point in failed}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     other_versions = (other for other in versions.stored if other != version)
