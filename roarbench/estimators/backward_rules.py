@@ -20,13 +20,13 @@ _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {torch.relu_, Tenso
 _HIDDEN = "ReLUs in a script or a custom autograd function"
 # rectifiers in autograd graphs that are not ReLU; gates such as sigmoid and tanh are not rectifiers
 _RECTIFIERS = {"Silu", "Gelu", "Mish", "Hardswish", "Elu", "Celu", "LeakyRelu", "PreluKernel", "RreluWithNoise"} | {
-    *("Softplus", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
+    *("Softplus", "Logaddexp", "LogSigmoid", "Softshrink", "Hardshrink", "Where", "Threshold")
 }
 # operations whose result for x and a function of x, number by number, is a rectifier, as in quick GELU and |x| + x
 _JOINTS = {"Mul": "x * f(x)", "Maximum": "max(x, f(x))", "Minimum": "min(x, f(x))", "Add": "x + |x|", "Sub": "x - |x|"}
 _ELEMENTWISE_NODES = {
-    *("Abs", "Add", "Clone", "Div", "Erf", "Exp", "Hardsigmoid", "Mul", "Neg", "Pow", "Reciprocal", "Rsub", "Sigmoid"),
-    *("Sign", "Sqrt", "Sub", "Tanh", "View", "_Relu"),
+    *("Abs", "Add", "Clone", "Div", "Erf", "Exp", "Hardsigmoid", "Log1P", "Mul", "Neg", "Pow", "Reciprocal", "Rsub"),
+    *("Sigmoid", "Sign", "Sqrt", "Sub", "Tanh", "View", "_Relu"),
 }
 _GATES = {"Erf", "Exp", "Hardsigmoid", "Sigmoid", "Sign", "Tanh"}  # without one, a product is a power of x
 _COMPARISONS = {"gt", "ge", "lt", "le", "greater", "greater_equal", "less", "less_equal"}
@@ -136,9 +136,10 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
     name, inputs = get_operation(node), list_inputs(node)
     if name == "Relu" or "DifferentiableGraph" in name:
         return {_HIDDEN}
-    bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
-    at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
-    bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero
+    keys = ("_saved_min", "_saved_min_val", "_saved_max", "_saved_max_val")
+    bounds = [value for key in keys if (value := getattr(node, key, None)) is not None]
+    at_zero = any(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
+    bounded = name in ("Clamp", "ClampMin", "ClampMax", "Hardtanh") and at_zero
     by_number = name in ("Maximum", "Minimum") and len(inputs) == 1
     if name in _JOINTS and len(set(inputs)) == 2 and _is_rectifier(name, inputs):
         return {_JOINTS[name]}

@@ -119,6 +119,10 @@ class Doubled(torch.autograd.Function):
         (lambda x: x * (1 + torch.sign(x)), r"x \* f\(x\)"),
         (nn.GELU(), "gelu"),
         (lambda x: x.clamp(min=0), "clamp"),
+        (lambda x: x - x.clamp(max=0), "clamp"),
+        (lambda x: -(-x).clamp_max(0), "clampmax"),
+        (lambda x: x.logaddexp(ZERO), "logaddexp"),
+        (lambda x: x * x.exp().log1p().tanh(), r"x \* f\(x\)"),  # Mish
         (lambda x: functional.threshold(x, 0, 0), "threshold"),
         (lambda x: torch.maximum(x, ZERO), "maximum"),
         (nn.LeakyReLU(), "leakyrelu"),
