@@ -55,7 +55,10 @@ def copy_with_plain_layers(model: nn.Module) -> nn.Module:
     with _CopyWithoutGraphs():
         copied = copy.deepcopy(model)
     for name, module in reversed(list(copied.named_modules(remove_duplicate=False))):  # inner wrappers first
-        inner = module.module if isinstance(module, _WRAPPERS) else getattr(module, "_orig_mod", None)  # torch.compile
+        held = "module" if isinstance(module, _WRAPPERS) else "_orig_mod"  # of torch.compile
+        inner: Any = module._modules.get(held)
+        if inner is not None and not hasattr(inner, held):
+            vars(inner)[held] = inner  # a network may call parts of a wrapped network, such as `self.part.module.head`
         if inner is not None and name:
             copied.set_submodule(name, inner)
         elif inner is not None:

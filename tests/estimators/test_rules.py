@@ -161,6 +161,23 @@ def test_lrp_explains_the_network_in_a_wrapper_of_torch(wrap, batch):
     torch.testing.assert_close(importance("lrp", wrapped.eval(), batch), expected)
 
 
+class PartsOfWrapped(nn.Module):
+    """Calls the parts of a network in a wrapper, as code for several GPUs does."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.part = nn.DataParallel(network)
+
+    def forward(self, x):
+        return self.part.module[1](self.part.module[0](x))
+
+
+def test_lrp_explains_a_network_that_calls_parts_of_a_wrapped_network(batch):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(432, 5)).double().eval()
+    expected = importance("lrp", network, batch)
+    torch.testing.assert_close(importance("lrp", PartsOfWrapped(network).eval(), batch), expected)
+
+
 @pytest.mark.parametrize(
     ("x", "start", "multipliers"),
     [
