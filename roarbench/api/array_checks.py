@@ -20,6 +20,7 @@ _MOST_REVERSED = 100  # images explained with reversed channels, too
 _OUTLIERS = 2  # images that a map may fit, such as its own if maps are in another order
 # a map fits better elsewhere if its fit is this many deviations above its usual fits, and twice its own fit
 _CLEAR, _SHARE = 8.0, 0.25
+_EQUAL = 0.99  # fit of the gradients of two images above which a map that fits one of them may be that of a class
 _OTHER_IMAGE = "other images than their own; pass them in the order of the images"
 _OTHER_NETWORK = "other networks than their own; pass arrays in the order of the networks"
 _REVERSED = "the images with channels reversed; make them of the given images, with channels in this order, such as RGB"
@@ -87,9 +88,12 @@ def _describe_misplaced_maps(maps: Iterable[Tensor], references: Sequence[tuple[
                 *((_REVERSED, *pair) for pair in ((reversed_, expected), (features, bgr), (reversed_, bgr))),
                 *((_TURNED, part, expected) for part in turned),
             ]
+            # maps of labels, or of another class, fit images of this class if a linear network has few of them
+            has_twin = ((expected @ expected.T).fill_diagonal_(0) > _EQUAL).any(0)
+            other_image = others.nan_to_num(-1).masked_fill(has_twin, -1).amax(1)
             elsewhere = [(found, (part[: len(other)] * other).sum(1)) for found, part, other in pairs]
             fit_own = fits.diagonal() - middle
-            for found, fit in ((_OTHER_IMAGE, others.nan_to_num(-1).amax(1)), *elsewhere):
+            for found, fit in ((_OTHER_IMAGE, other_image), *elsewhere):
                 some = slice(len(fit))
                 better = fit - middle[some]
                 clear = (better > _CLEAR * spread[some]) & (better > 2 * fit_own[some])

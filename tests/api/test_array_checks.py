@@ -85,6 +85,15 @@ def test_maps_of_another_class_or_made_without_the_network_are_no_misplaced_maps
         assert list_warnings(networks, maps) == []
 
 
+def test_maps_of_labels_are_no_misplaced_maps_of_a_linear_network():
+    """A class has one gradient, so a map of a label that is not predicted fits the few images of this prediction."""
+    (network, *_) = make_networks(lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 256, 20)))
+    labels = torch.randint(20, (40,), generator=torch.Generator().manual_seed(0))
+    with pytest.warns(UserWarning) as seen:  # the network is at chance
+        rb.perturbation_curve(network, IMAGES, labels, gradient(network, IMAGES.clone(), labels), levels=(0.5,))
+    assert [line for warning in seen if "many maps" in (line := str(warning.message))] == []
+
+
 def test_evaluate_names_misplaced_maps(tmp_path, inline):
     """The suite's network and images are those that were stored; its classes are the predicted ones."""
     (network, *_), pairs = make_networks(make_deep), [(IMAGES, np.arange(40) % 2)] * 2
