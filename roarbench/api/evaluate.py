@@ -341,7 +341,8 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
             warn_of_byte_values(f"maps of {name}", values)
             flat = values.reshape(len(values), -1)
             warn_of_constant_maps(f"maps of {name}", (flat == flat[:, :1]).all(1).astype(float).tolist())
-            read[Split(key)].append(convert_to_smallest_float(drop_channel_axis(values)))
+            floats = convert_to_smallest_float(drop_channel_axis(values))
+            read[Split(key)].append(np.require(floats, requirements="W"))  # torch warns of read-only memory
     return read
 
 

@@ -94,16 +94,22 @@ def test_maps_of_labels_are_no_misplaced_maps_of_a_linear_network():
     assert [line for warning in seen if "many maps" in (line := str(warning.message))] == []
 
 
-def test_evaluate_names_misplaced_maps(tmp_path, inline):
+def test_evaluate_names_misplaced_maps(tmp_path, inline, request):
     """The suite's network and images are those that were stored; its classes are the predicted ones."""
     (network, *_), pairs = make_networks(make_deep), [(IMAGES, np.arange(40) % 2)] * 2
     rows = {"protocols": ("morf",), "levels": (0.5,), "estimators": ("grad",), "store": tmp_path}
     suite = rb.Suite.from_arrays(network, *pairs, **rows)
+    torch.set_warn_always(True)  # also of read-only memory, such as that of JAX
+    request.addfinalizer(lambda: torch.set_warn_always(False))
     for place, (misplace, words) in {"right": (list, ""), **PLACES}.items():
         if place == "networks":  # the suite has one
             continue
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            rb.evaluate(suite, {place: misplace(explain([network], torch.abs))}, quiet=True)
+            (maps,) = misplace(explain([network], torch.abs))
+            maps = maps.numpy().copy()
+            maps.flags.writeable = False
+            rb.evaluate(suite, {place: maps}, quiet=True)
+        assert [str(warning.message) for warning in seen if "not writable" in str(warning.message)] == []
         lines = [str(warning.message) for warning in seen if "many" in str(warning.message)]
         assert [line.startswith(f"many test maps of {place} fit {words}") for line in lines] == [True] * bool(words)
