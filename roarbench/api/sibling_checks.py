@@ -99,10 +99,12 @@ def describe_reversed_channels(
     if images.shape[1] != 3 or len(images) < _FEWEST_IMAGES:
         return
     some = slice(None, None, -(-len(images) // _MOST_REVERSED))
-    reversed_right = compute_logits(network, images[some].flip(1)).argmax(1).numpy() == labels[some]
-    right = right[some]
+    predicted = compute_logits(network, images[some].flip(1)).argmax(1).numpy()
+    reversed_right, right = predicted == labels[some], right[some]
     gained, lost = int((reversed_right & ~right).sum()), int((right & ~reversed_right).sum())
-    if gained > lost:
+    chance = float((predicted[:, None] == labels[some]).mean())
+    # any change makes some images right if all are misclassified ones
+    if gained > lost and not is_at_chance(int(reversed_right.sum()), len(right), chance):
         from scipy.stats import binomtest
 
         if binomtest(gained, gained + lost, alternative="greater").pvalue < _LEVEL:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 import roarbench as rb
-from roarbench.api.sibling_checks import warn_of_unfit_siblings
+from roarbench.api.sibling_checks import describe_reversed_channels, warn_of_unfit_siblings
 from tests.helpers.user_networks import gradient
 
 CLASSES, N = 4, 80
@@ -165,3 +165,10 @@ def test_images_with_reversed_channels_cause_a_warning(tmp_path, capsys, reverse
     protocols = {"protocols": ("morf",), "store": tmp_path}
     rb.Suite.from_arrays(RedOrGreen(), None, (given.clip(-2, 2), labels), **protocols)
     assert ("with their channels reversed" in " ".join(capsys.readouterr().err.split())) == reverse
+
+
+def test_misclassified_images_alone_have_no_reversed_channels():
+    """Of two classes, half of these images are right by chance after any change."""
+    images = torch.randn(60, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    labels, none_right = 1 - RedOrGreen()(images).argmax(1).numpy(), np.zeros(60, np.bool_)
+    assert list(describe_reversed_channels(RedOrGreen(), images, labels, none_right)) == []
