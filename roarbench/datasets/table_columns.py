@@ -98,8 +98,10 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
 
 def _gives_splits(name: str, column: pa.ChunkedArray) -> bool:
     """Return whether a column names splits, such as `train` and `test`, or is a flag such as `is_test`."""
-    values = pc.unique(column) if has_text_type(column.type) or tabular.has_number_type(column.type) else ()
-    texts = pc.cast(pc.cast(values, tabular.get_value_type(column.type)), pa.string()) if 1 < len(values) < 20 else ()
+    kind = tabular.get_value_type(column.type)
+    has_splits = has_text_type(column.type) or tabular.has_number_type(column.type) and not pa.types.is_float16(kind)
+    values = pc.unique(column) if has_splits else ()
+    texts = pc.cast(pc.cast(values, kind), pa.string()) if 1 < len(values) < 20 else ()
     return find_split_values(name, (text.as_py() or "" for text in texts)) is not None
 
 

@@ -103,6 +103,7 @@ class TracedGraph:
         if logits.grad_fn is None:
             raise RunError("the network's logits have no gradient, so no layer can be found")
         self._image = torch.autograd.graph.get_gradient_edge(inputs).node
+        self._output = logits  # torch up to 2.12 frees nodes of Python functions with the last tensor
         self._logits: Value = (logits.grad_fn, logits.output_nr)
         # paths from the image to each tensor, in an order in which parents come first
         paths: dict[Value, int] = {}
