@@ -14,7 +14,8 @@ cd "$folder"
 export ROARBENCH_STORE=$folder/store
 # networks, figures, rows of other packages, packages on the path: what a library's version has changed before
 tests=(test_frozen.py compute/test_truncated_normal.py report/test_curve_panels.py datasets/test_formats.py
-    submissions/test_installed_packages.py estimators/test_random_draws.py api/test_source.py)
+    submissions/test_installed_packages.py estimators/test_random_draws.py api/test_source.py
+    datasets/test_table_columns.py datasets/test_infer_dataset.py estimators/test_layer_search.py)
 
 build_wheel() {
     [ -d dist ] && return
