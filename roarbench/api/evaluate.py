@@ -333,7 +333,7 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
     read: MapsBySplit = {Split(key): [] for key in by_split}
     for key, arrays in by_split.items():
         for values in map(to_array, arrays if isinstance(arrays, list | tuple) else [arrays]):
-            if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
+            if values.ndim not in (3, 4) or not values.size or not np.issubdtype(values.dtype, np.number):
                 seen = f"an array of shape {values.shape} and type {values.dtype}"
                 raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
             if not np.isfinite(values).all():  # report this before any network is trained

@@ -178,6 +178,7 @@ def set_training_mode(model, inputs, targets):
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
         (ONE[:4], "morf", r"maps 0 of saved have shape \(4, 16, 16\), expected"),
         (ONE / 0, "morf", "NaN or infinite"),
+        (ONE[:0], "morf", "saved has an array of shape .0,.*; expected numbers .n, c, h, w."),
         ({"tests": ONE}, "morf", "saved has maps of 'tests'"),
         ({"train": ONE}, "morf", "saved has no maps of test images; pass"),
         ("truth", "kar", "suite 'few' has no kar; it has: roar, morf"),
