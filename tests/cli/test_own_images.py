@@ -12,6 +12,7 @@ import torch
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import read_suite
+from roarbench.store import user_files
 from tests.helpers.command_line import command, read_refusal, record
 from tests.helpers.image_files import CLASSES, TEXT, png, write_pictures, write_split, write_suite
 from tests.helpers.older_suites import OLDER
@@ -100,7 +101,7 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     assert str(finished_suite_folder) not in shown
 
 
-def test_titles_say_that_images_changed_after_they_were_read(call, finished_suite_folder, tmp_path):
+def test_titles_say_that_images_changed_after_they_were_read(call, finished_suite_folder, tmp_path, monkeypatch):
     """`table`, `status` and the board showed results of the earlier images without a word until the next `run`."""
     folder = shutil.copytree(finished_suite_folder, tmp_path / "own")  # with the modification times
     file, store = ("--suite", folder / "pictures.toml"), ("--store", folder / "store")
@@ -122,6 +123,10 @@ def test_titles_say_that_images_changed_after_they_were_read(call, finished_suit
         for command_name in ("table", "status"):
             shown = " ".join(call(command_name, *suite, *store).out.split())
             assert ((said in shown), "pictures@" in shown) == (changed, True)
+        if changed:
+            with monkeypatch.context() as patch:
+                patch.setattr(user_files, "_MOST_COMPARED", 5)
+                assert said not in " ".join(call("table", *file, *store).out.split())
         assert call("leaderboard", *store, "--export", folder / "out").code == 0
         assert (said in (folder / "out" / "index.html").read_text()) is changed
     shutil.move(folder / "gone", folder / "pictures")
