@@ -20,7 +20,7 @@ import torch
 from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_no_worker_left_error, perform_job
-from roarbench.common.process_settings import limit_compiler_threads
+from roarbench.common.process_settings import exit_at_once_on_sigterm, limit_compiler_threads
 from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers
@@ -98,6 +98,8 @@ class _JobActor:
         with suppress(OSError):  # if the folder is missing here, jobs that read files by relative paths report an error
             os.chdir(setup.folder)
         torch.set_num_threads(1)
+        # Ray's handler calls `sys.exit(1)`, which a job on a machine that ends would take for a call of its own code
+        exit_at_once_on_sigterm()
         return ""
 
     def perform(self, job: Job) -> tuple[Any, Exception | None, float]:

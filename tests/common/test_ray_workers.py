@@ -98,9 +98,9 @@ def test_ray_engine_drops_worker_after_failed_jobs_in_a_row(start_engine, monkey
     """Failures count across processes of the worker; a repeated or stopped job does not count."""
     monkeypatch.setattr("roarbench.common.ray_workers.IN_A_ROW", 2)
     engine = start_engine(1, 1)
-    for name in ("one", "one"):
-        engine.start_job(Job(name, os._exit, (3,)))
-        assert type(collect(engine, 1)[name].error) is MachineError
+    for call, argument in ((os._exit, 3), (signal.raise_signal, signal.SIGTERM)):  # a machine that ends sends SIGTERM
+        engine.start_job(Job("one", call, (argument,)))
+        assert type(collect(engine, 1)["one"].error) is MachineError
         assert wait_until_idle(engine, 1) == 1
     engine.start_job(Job("stopped", time.sleep, (PATIENCE,)))
     engine.stop_job("gone")  # no such job runs
