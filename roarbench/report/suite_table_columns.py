@@ -137,7 +137,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         zero_text, is_zero = str(OwnNetworkVerdict.BY_CONSTRUCTION), _is_zero_by_construction
         beside = show("own-network gain", (zero_text if is_zero(row) else show_gain(row) for row in rows),
             short="own-network\ngain", narrow=tuple(
-                zero_text.replace("y ", "y\n") if is_zero(row) else show_gain(row, format_half_width)
+                zero_text.replace("by ", "by\n") if is_zero(row) else show_gain(row, format_half_width)
                 for row in rows))  # fmt: skip
         answers = show("explains?", (_format_network_verdict(table, row, _SHORT_ANSWERS) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]

@@ -13,7 +13,7 @@ from roarbench.analysis.load_results import find_suite_in_open_store
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.execution import reproduction
+from roarbench.execution import inferred_plan_entry, reproduction
 from roarbench.plan.plan_entry import add_rows, make_plan_entry, plan_single_run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
@@ -353,9 +353,9 @@ def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     rows = [RunResult(run, 8 * run.seed, 8, b"\xff" if run.seed else b"\0", 1.0, ORIGIN) for run in roar]
     (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
-    monkeypatch.setattr(reproduction, "list_all_suites", lambda _: [suite])
+    monkeypatch.setattr(inferred_plan_entry, "list_all_suites", lambda _: [suite])
     second.add_results([*rows, stored])
-    entry = reproduction.infer_plan_entry(second, stored, ())
+    entry = inferred_plan_entry.infer_plan_entry(second, stored, ())
     assert entry == make_plan_entry(replace(suite, blocks=suite.blocks[1:]), kar)
     single = plan_single_run(kar, entry, [])
     assert reproduction._estimate_run_deviation(second, single, stored, stored) is None
