@@ -10,10 +10,10 @@ from roarbench.analysis.collect_results import (
     add_stored_estimators,
     collect_results_of_all_versions,
     drop_unrun_submissions,
-    list_image_sources,
 )
 from roarbench.analysis.incomplete_results import keep_most_shared_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites
+from roarbench.analysis.result_versions import list_image_sources
 from roarbench.plan.protocols import MATCHED
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES

@@ -10,7 +10,7 @@ from leaderboard.figures import make_estimator_curves
 from leaderboard.page.about import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.collect_results import shorten_weights_checksum
+from roarbench.analysis.result_versions import shorten_weights_checksum
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing

@@ -9,8 +9,8 @@ from roarbench.analysis.collect_results import (
     add_stored_estimators,
     collect_results,
     drop_unrun_submissions,
-    list_image_sources,
 )
+from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName

@@ -7,9 +7,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import Version, Versions, collect_results, collect_results_of_all_versions
+from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions
 from roarbench.analysis.incomplete_results import keep_most_shared_levels
 from roarbench.analysis.load_results import load_from_open_store
+from roarbench.analysis.result_versions import Version, Versions
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.cli.terminal import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
