@@ -7,6 +7,7 @@ the size of repeated values is measured before they are unpacked.
 
 import hashlib
 import json
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -200,8 +201,14 @@ class ExportedFile:
         values = row | vars(provenance) | {"created": created}
         result = read_result(values[name] for name in READ_COLUMNS)
         check_field_values(result, checked=("provenance",))
+        for measured in ("seconds", "smoothness", "loss"):
+            if (getattr(result, measured) or 0) < 0:
+                raise ValueError(f"{measured} is {getattr(result, measured)}, expected 0 or more")
         if result.probabilities is not None and not np.all(abs(result.probabilities - 0.5) <= 0.5):
             raise ValueError("it has a probability that is not between 0 and 1")
+        mask_hashes = self.annotations.get(f"{AnnotationKind.MASKS} {result.run.key}")
+        if mask_hashes is not None and len(b64decode(mask_hashes)) != 2 * result.total:
+            raise ValueError(f"it has {result.total} images, but {len(b64decode(mask_hashes)) / 2:g} hashes of masks")
         name = result.run.cell.estimator
         if name == CLEAN or not find_estimator(name).submitted:
             return result
@@ -339,10 +346,15 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         stored = store.read_results(known)
         pairs = [Conflict(own, known[key]) for key, own in sorted(stored.items())]
         conflicts = [pair for pair in pairs if pair.differences]
-        foreign = {f"{AnnotationKind.MASKS} {pair.stored.run.key}" for pair in conflicts}
-        annotations = {key: value for key, value in file.annotations.items() if key not in foreign}
+        alike = set(stored) - {conflict.stored.run.key for conflict in conflicts}
+        masks = {f"{AnnotationKind.MASKS} {key}" for key in new | alike}
+        annotations = {
+            key: value
+            for key, value in file.annotations.items()
+            if key in masks or not key.startswith(f"{AnnotationKind.MASKS} ")
+        }
         insert_annotations_of_results(connection, annotations, new)
-    return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts, removed)
+    return ImportOutcome(new, alike, conflicts, removed)
 
 
 def check_exported_files(paths: Iterable[Path]) -> None:

@@ -127,7 +127,8 @@ def test_export_and_import_keep_results_unchanged(store, second, tmp_path):
 
 def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_path):
     """Mask annotations once made four fifths of a published file, most of them for rows of other files."""
-    noted, other = replace(make_result(make_run(estimator=ENTRY.id)), rankings="1"), make_result(make_run(seed=1))
+    noted, other = (make_result(run, 45_000) for run in (make_run(estimator=ENTRY.id), make_run(seed=1)))
+    noted = replace(noted, rankings="1", probability=None)
     mask, unneeded = (b64encode(os.urandom(90_000)).decode() for _ in range(2))
     store_submission(store.database, ENTRY)
     replace_validation_findings(store.database, ENTRY.id, ["ignores the class"])
@@ -245,13 +246,14 @@ def test_import_names_equal_predictions_of_other_weights_and_keeps_own_masks(sto
     runs = (make_run(seed=seed) for seed in range(2))
     roar = (replace(run, cell=replace(run.cell, order=ROAR.order, retrain=ROAR.retrain)) for run in runs)
     own, unknown = map(make_result, roar)
-    masks = {f"{AnnotationKind.MASKS} {row.run.key}": "AAAA" for row in (own, unknown)}
+    hashes = b64encode(os.urandom(2 * 1001)).decode()
+    masks = {f"{AnnotationKind.MASKS} {row.run.key}": hashes for row in (own, unknown)}
     store.add_results([replace(own, weights="5a1e", rankings="0b3c"), replace(unknown, weights="")], annotations=masks)
     second.add_results([own, unknown])
     new, known, (conflict,), _ = moved(store, second, tmp_path)
     assert (new, known, conflict.differences) == (set(), {unknown.run.key}, ["weights", "rankings"])
     stored = read_annotations(second.database, AnnotationKind.MASKS, {own.run.key, unknown.run.key})
-    assert stored == {unknown.run.key: "AAAA"} and second.read_results([own.run.key]) == {own.run.key: own}
+    assert stored == {unknown.run.key: hashes} and second.read_results([own.run.key]) == {own.run.key: own}
     with ResultsStore.open(make_default_url(tmp_path / "third")) as third:
         third.add_results([own])
     told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err

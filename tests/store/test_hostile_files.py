@@ -90,6 +90,16 @@ def change_suite(*place, **changes):
     return spoil
 
 
+def hash_masks(text):
+    """Return a function that gives the first row these hashes of masks."""
+
+    def spoil(path):
+        key = pq.read_table(path)["key"][0].as_py()
+        alter_row(roarbench_remarks=encode_canonically({f"masks {key}": text}))(path)
+
+    return spoil
+
+
 def repeat_row(count, compression="snappy", **values):
     """Return a function that writes one row many times, in a file of a few kB."""
 
@@ -108,6 +118,13 @@ def replace_column(name, values):
     return spoil
 
 
+def test_import_leaves_out_hashes_of_masks_of_runs_that_the_file_lacks(made, second, tmp_path):
+    file = Path(shutil.copy(made, tmp_path))
+    alter_row(roarbench_remarks=encode_canonically({"masks 0123": "AAAA", "kept 7a4c": 0.5}))(file)
+    assert len(import_results(second, file).new) == 3
+    assert [row.key for row in second.database.read(select(schema.remarks))] == ["kept 7a4c"]
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -120,6 +137,11 @@ def replace_column(name, values):
         (set_row(sealed=False, seconds=1.0), "its checksum does not match its values"),
         (set_row(probability=np.full(1001, np.nan, "<f4").tobytes()), "a probability that is not between 0 and 1"),
         (set_row(probability=np.full(1001, 1.25, "<f4").tobytes()), "a probability that is not between 0 and 1"),
+        (set_row(seconds=-0.5), "seconds is -0.5, expected 0 or more"),
+        (set_row(loss=-0.5), "loss is -0.5, expected 0 or more"),
+        (set_row(smoothness=-0.5), "smoothness is -0.5, expected 0 or more"),
+        (hash_masks("AAAA"), "it has 1001 images, but 1.5 hashes of masks"),
+        (hash_masks("A==="), "row 0: "),
         (change_record(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
         (change_record({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
         (change_record({"t": 1e300}), "level t must be in [0, 1]"),
