@@ -137,7 +137,7 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.refusal is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
-        raise RunError(f"{answer.refusal.kind}: {answer.refusal}")
+        raise RunError(f"{answer.refusal.kind}: {str(answer.refusal).removeprefix(f'{answer.refusal.kind} ')}")
     (importance,) = answer.maps
     provenance = MapProvenance(
         answer.ended.cpu,

@@ -70,7 +70,7 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
     failures = run_all(work, runs, store)
     good, late, kills, one = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
-    assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
+    assert "failed: raised: AssertionError: a test batch (line 6)" in failures[late][0]
     (reason,) = failures[kills]
     assert "died: its process ended by signal 9 (sent by itself, or this machine ran out of memory)" in reason
     assert "tried" not in reason
