@@ -33,6 +33,7 @@ from roarbench.plan.protocols import find_protocol
 from roarbench.plan.suite_template import compose_recipe_lines
 from roarbench.plan.suites import parse_suite
 from roarbench.plan.toml_table import format_toml
+from roarbench.store.workspace import Workspace
 
 _MOST_VALUES_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
 _SMALLEST_SPREAD = 0.05  # smallest range of test values, as a share of that of the training images
@@ -80,7 +81,7 @@ def write_array_suite(
     labels = [data.labels for data in splits.values()]
     for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in weights.values())):
         digest.update(np.ascontiguousarray(part).tobytes())
-    folder = root / "arrays" / f"{settings['name']}-{digest.hexdigest()[:12]}"
+    folder = Workspace(root).arrays / f"{settings['name']}-{digest.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
         with convert_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)

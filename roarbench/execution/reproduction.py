@@ -232,7 +232,7 @@ def reproduce(
     paths = {make_weights_title(path): path for path in settings.weights}
     entry = find_plan_entry(store.database, key) or infer_plan_entry(store, stored, paths)
     suite = plan_single_run(run, entry, read_suites(store.database))
-    weights = _choose_weights_to_reproduce(suite, run, paths)
+    weights = _choose_weights_to_reproduce(suite, run, paths, workspace)
     refuse_untrusted_network(suite, settings.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
         source = settings.image_folder, run.limit, workers, display.show_progress
@@ -270,8 +270,10 @@ def reproduce(
     return reproduction
 
 
-def _choose_weights_to_reproduce(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a run's given weights, from `--reference`, the suite or published weights; empty if the run has none."""
+def _choose_weights_to_reproduce(
+    suite: SuiteSpec, run: Run, paths: Mapping[str, str], workspace: Workspace
+) -> tuple[str, ...]:
+    """Return a run's given weights: of `--reference`, the suite, arrays or a publication; empty if the run has none."""
     if not run.given:
         if paths:
             raise CallerError("this run has no given weights; leave --reference out")
@@ -280,6 +282,8 @@ def _choose_weights_to_reproduce(suite: SuiteSpec, run: Run, paths: Mapping[str,
     own = {network.given: network.weights for network in suite.networks}
     published = {title: name for title in needed if (name := title.partition("@")[0]) in PUBLISHED_WEIGHTS}
     known = {given: weights for given, weights in {**own, **published, **paths}.items() if weights}
+    if not known.keys() >= {*needed}:
+        known |= {make_weights_title(str(path)): str(path) for path in workspace.arrays.glob("*/weights.pt")}
     if lacking := [title for title in needed if title not in known]:
         seen = f"this run needs the weights {' and '.join(lacking)}"
         raise CallerError(f"{seen}; add --reference FILE for each, a file with that checksum")

@@ -40,6 +40,7 @@ class Workspace:
     rankings = _Folder("rankings")  # rankings as bit-planes
     checkpoints = _Folder("checkpoints")  # checkpoints of unfinished training runs
     submissions = _Folder("submissions")  # Python files, named by submission id
+    arrays = _Folder("arrays")  # images and networks of suites from arrays
 
     @property
     def identity(self) -> str:

@@ -8,6 +8,7 @@ from types import MethodType
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from torch.nn.utils import prune
 
@@ -15,7 +16,10 @@ import roarbench
 from roarbench.api.network_source import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
+from roarbench.execution.reproduction import reproduce
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.settings import Settings
+from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
 from tests.helpers import user_networks
 from tests.helpers.user_networks import WithChangedOutput, arrays, network
 
@@ -57,6 +61,10 @@ def test_from_arrays_explains_given_network_on_given_images(array_suite):
 @pytest.mark.slow
 def test_evaluate_runs_array_suite(array_suite):
     result = roarbench.evaluate(array_suite, quiet=True)
+    with ResultsStore.open(make_default_url(array_suite.store)) as store:  # with the weights of the store
+        key = next(row.run.key for row in result.stored.results.values() if row.run.cell.estimator == "grad")
+        again = reproduce(key, Settings(array_suite.store), store, Console(quiet=True))
+    assert again.verdict is ReproductionOutcome.EQUAL
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
     assert roarbench.load_suite("mine", array_suite.store, reference=Path("net.pt")).settings.weights == ("net.pt",)
