@@ -149,7 +149,7 @@ def _add_modules(network: nn.Module, added: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        network.__delattr__(_ADDED)
+        del network._modules[_ADDED]  # `delattr` of torch.compile's wrapper reaches the network inside
 
 
 @contextmanager

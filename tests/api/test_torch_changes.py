@@ -629,6 +629,16 @@ def test_rules_that_reach_modules_alone_cause_a_warning(act, mine, recwarn):
     assert [name for name, _ in model.named_children()][:3] == ["first", "second", "head"] and len(model._modules) < 6
 
 
+@pytest.mark.filterwarnings("ignore:Setting (forward, )?backward hooks", "ignore:the network classifies")
+def test_compiled_network_causes_the_warning_and_is_explained_by_other_rows():
+    torch.manual_seed(0)
+    model = torch.compile(WithFunctions(F.relu).eval(), backend="eager")
+    with pytest.warns(UserWarning, match="by mine misses activations"):
+        found = rb.check(model, IMAGES, LABELS, {"mine": GuidedBackprop, "lrp": "lrp"}, fills=("mean",))
+    alone = rb.check(model._orig_mod, IMAGES, LABELS, ["lrp"], fills=("mean",))
+    assert found.gain("morf mean", "lrp") == alone.gain("morf mean", "lrp")
+
+
 def use_activation(model, images, targets):
     """Multiply the gradient by a function of an activation, which is called within the network's forward pass."""
     seen = []
