@@ -37,6 +37,7 @@ from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
     ResultsStore,
+    find_imported_keys,
     make_default_url,
     read_origins,
     store_reproduction,
@@ -262,10 +263,11 @@ def reproduce(
     passes = (sum(claimed), sum(counted)) if claimed and counted else None
     reproduction = Reproduction(stored, again, deviation, reused, passes)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
-        # maps of another network have other shares of stable copies and ties
+        # maps of another network have other shares of stable copies and ties: better than claims, not than measurements
         is_same_network = stored.rankings == again.rankings or stored.weights == again.weights
-        is_confirmed = is_same_network and reproduction.verdict is not ReproductionOutcome.DIFFERENT
-        replaced = measured if is_confirmed else {}
+        is_better = is_same_network or bool(find_imported_keys(store.database, [key]))
+        is_confirmed = reproduction.verdict is not ReproductionOutcome.DIFFERENT
+        replaced = measured if is_confirmed and is_better else {}
         store_reproduction(store.database, stored, reproduction.verdict, again.correct, replaced)
     return reproduction
 

@@ -23,7 +23,7 @@ from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.annotations_and_scores import AnnotationKind, read_measured_annotations, replace_annotations
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
-from roarbench.store.schema import remarks, reproductions
+from roarbench.store.schema import imports, insert_new, remarks, reproductions
 from roarbench.store.workspace import Workspace
 from tests.helpers.store_rows import list_result_keys
 from tests.helpers.tiny_suite import SUITE, InlineEngine
@@ -120,6 +120,22 @@ def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, sto
         assert len(connection.execute(select(reproductions)).all()) == 1
     found = read_measured_annotations(store.database, stored)
     assert (found[AnnotationKind.TIES], found[AnnotationKind.STABILITY]) == (0.25, None), "claims were confirmed"
+
+
+def test_values_of_another_network_replace_claims_of_confirmed_import_only(tmp_path, store, monkeypatch):
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
+    console = Console(file=StringIO())
+    assert run_suite(Request(RETRAINED, Settings(tmp_path, limit=8)), store, console).failed == 0
+    rows = store.read_results(list_result_keys(store)).values()
+    stored = next(row for row in rows if row.weights and row.rankings)
+    subject, again = f"{AnnotationKind.TIES} {stored.rankings}", replace(stored, weights="0" * 64, rankings="0" * 32)
+    store.database.run_write(lambda connection: replace_annotations(connection, {subject: 0.5}))
+    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: (again, {AnnotationKind.TIES: 0.25}))
+    for ties in (0.5, 0.25):
+        assert reproduce(stored.run.key, Settings(tmp_path), store, console).verdict is ReproductionOutcome.WITHIN
+        assert read_measured_annotations(store.database, stored)[AnnotationKind.TIES] == ties
+        with store.database.begin_exclusive_write() as connection:
+            insert_new(connection, imports, [{"key": stored.run.key, "file": "f11e"}])
 
 
 def test_run_names_imported_row_with_another_number_of_images(tmp_path, store, monkeypatch):
