@@ -62,12 +62,14 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     `warn` is called with a line about each choice. Raises DataError if the classes are not clear.
     """
     root = folder
-    for _ in range(MAX_NESTING):  # the innermost of nested folders that each hold a single folder and no text file
+    for _ in range(MAX_NESTING):  # the innermost of nested folders that each hold a single folder and no image or text
         names = image_folders.list_class_names(root)
-        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in root.iterdir() if file.is_file())
-        if len(names) != 1 or has_texts or not image_folders.list_class_names(root / names[0]):
+        if len(names) != 1 or _holds_file(root, (*LABEL_FILE_SUFFIXES, *image_folders.IMAGE_SUFFIXES)):
             break
-        root /= names[0]
+        inner = root / names[0]
+        if not image_folders.list_class_names(inner) and not _holds_file(inner, LABEL_FILE_SUFFIXES):
+            break
+        root = inner
     every_path = list(image_folders.list_image_paths(root))
     masks = _find_mask_patterns(root, every_path)
     paths = [path for path in every_path if not is_left_out(path, masks)]
@@ -105,6 +107,9 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     depth, read = plan.depth, ""  # level of the class folders below the folder that is read
     if labels is None and (not train or train == plan.train):  # folders alone give classes and splits
         read = join_paths(plan.base, "" if train else plan.train)
+        above = {make_prefix(str(parent)) for parent in Path(plan.base, plan.train).parents}
+        if outside := [path for path in paths if make_prefix(path.rpartition("/")[0]) in above]:
+            warn(f"left out: {format_count(len(outside), 'image')} above the class folders (such as '{outside[0]}')")
     elif (not train or not (root / train).is_dir()) and plan.depth != WHOLE_PATH:  # folders are counted from the root
         depth += len(Path(plan.base).parts)
     if labels and labels.labels and not plan.unlabelled and not any(map(plan.find_class, labels.labels)):
@@ -118,6 +123,11 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     is_drawn = not (train and test)
     fields |= {"train_split": "." if is_drawn else train, "test_split": "." if is_drawn else test}
     return Layout(fields | {"share": TEST_SHARE if is_drawn else 0.0}, root, search.groups)
+
+
+def _holds_file(folder: Path, suffixes: Sequence[str]) -> bool:
+    files = (file for file in folder.iterdir() if file.suffix.lower() in suffixes and file.is_file())
+    return not all(file.name.startswith(".") for file in files)
 
 
 def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
@@ -220,7 +230,10 @@ def _choose_with_class_folders(
             seen = f"the lists {list_quoted(lists[0])} name images of the folder '{min(names)}' alone"
             remedy = "join the lists of all classes in train.txt and test.txt"
             *folders, _ = min(trained).split("/")
-            if folders[-1] not in names:
+            if folders[-1] in names:
+                if any(trained <= labels.labels.keys() for labels in search.plans):  # the lists give labels, too
+                    return None
+            else:
                 splits = f"train = {json.dumps(train)} and test = {json.dumps(test)}"
                 remedy = "if the folders inside it are the classes, "
                 remedy += f"write class_depth = {len(folders)}, {splits} under [data]"

@@ -185,8 +185,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     """
     by_name: dict[str, str] = {}
     for path in sorted(lists):
-        name = re.sub(r"train[_-]?val(id(ation)?)?", "train", path.rpartition("/")[2].rpartition(".")[0], flags=re.I)
-        by_name.setdefault(name, path)
+        by_name.setdefault(path.rpartition("/")[2].rpartition(".")[0], path)
     usable = {name for name, path in by_name.items() if 2 * len(lists[path] & classified) >= len(lists[path])}
     pairs = [
         (train, test)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import fold_name, list_quoted, list_some
+from roarbench.common.text import fold_name, format_count, list_quoted, list_some
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import WHOLE_PATH
 from roarbench.datasets.image_folders import is_bare_split_name, is_test_name, is_train_name, join_paths, make_prefix
@@ -132,6 +132,9 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
         seen = f"{root / base}: {listed} each hold the folders '{train}' and '{test}'"
         above = "*/" * (holding[0].count("/") + 1)
         remedy = f'write train = "{above}{train}" and test = "{above}{test}" if {listed} are classes'
+        if deeper := tree.list_folders(base, holding[0], train):
+            example, depth = join_paths(holding[0], train, min(deeper)), above.count("/") + 2
+            remedy += f", and class_depth = {depth}, too, if folders such as '{example}' are"
         if len(holding) == 1:
             seen = f"{root / base}: {listed} holds the folders '{train}' and '{test}', beside other folders"
             raise DataError(f"{seen}; name {root / base / holding[0]} if it is the data set")
@@ -193,7 +196,10 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
     listed = list_quoted(sorted(tops))
     if len(tops) < 2:
         where = f" in '{inside}'" if inside else ""
-        return replace(plan, problem=f"only the folder {listed}{where} holds images" if tops else NO_CLASSES)
+        problem = f"only the folder {listed}{where} holds images" if tops else NO_CLASSES
+        if tops and (count := tree.loose[inside]):
+            problem += f", beside {format_count(count, 'image')}; name this folder if the folders inside it are classes"
+        return replace(plan, problem=problem)
     if not plan.train and all(name.lower() in _FORMS for name in tops):
         chosen = min(tops, key=lambda name: _FORMS.index(name.lower()))
         said = f"the folders {listed} hold the same pictures in several forms; only '{chosen}' is used"

@@ -37,6 +37,7 @@ _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "validate", "valid", "val", "dev")
 # words of names like `seg_train`, `TrainImages`, `val2017`, `a. Training Set`
 _NAME_WORDS = re.compile(r"(?!^\w[.)] )(?:[A-Z]?[a-z]+|[A-Z]+)")
+_TRAIN_AND_VALIDATION = re.compile(r"train[_-]?val(id(ation)?)?", re.I)  # `trainval`, to be tested on `test`
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
 _SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
 _FALSE, _TRUE = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
@@ -220,6 +221,7 @@ def remove_split_words(name: str) -> tuple[str, ...]:
 
 
 def _parse_split_name(name: str) -> _SplitName:
+    name = _TRAIN_AND_VALIDATION.sub("train", name)
     words = [word.lower() for word in _NAME_WORDS.findall(name)]
     others = [word.removesuffix("set") for word in words]
     keywords = [word for word in others if word in (*_TRAIN_KEYWORDS, *_TEST_KEYWORDS)]

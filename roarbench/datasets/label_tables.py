@@ -138,7 +138,9 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     first = next(filter(str.strip, every_line), "")
     is_csv = path.suffix.lower() in CSV_SUFFIXES or first.startswith('"')
     if is_csv and not _PATH_WITH_SUFFIX.fullmatch(first.strip()):  # no spaces separate
-        separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+        separator = (
+            "\t" if path.suffix.lower() == ".tsv" else max(",;\t" if {*first} & {*",;\t"} else "|", key=first.count)
+        )
         parts = re.compile(f"[^\n{separator}]+")
         refuse_open_quotation_mark(
             csv.reader(every_line, delimiter=separator, skipinitialspace=True, strict=True),
@@ -156,7 +158,8 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         return [[line] for line in lines]
     if len(lines) > 1 and lines[0].isdecimal() and not lines[1].isdecimal():  # the count of the lines below
         del lines[0]
-    for separator in "\t;,":
+    bar = "|" if any(map(names_image, lines[-1].split("|"))) else ""  # `a.png cat|dog` has two labels
+    for separator in f"\t;,{bar}":
         if separator in lines[0]:
             return [[cell.strip() for cell in line.split(separator)] for line in lines]
     rows = []  # split at spaces; the path of an image in front and a last value may contain spaces
@@ -165,7 +168,9 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         rows.append([found[1], *found[2].split()] if found and names_image(found[1]) else line.split())
     if {len(row) for row in rows[1:]} == {len(rows[0]) + 1} and not names_image(rows[0][0]):
         rows[0].insert(0, PATH_NAMES[0])  # names of the columns of values alone, as in CelebA
-    elif len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
+    elif len({len(row) for row in rows}) > 1 < min(map(len, rows)) and (
+        names_image(rows[0][0]) or len(rows[0]) < max(map(len, rows))  # a name for each column, as in MIAS
+    ):
         return [[row[0], " ".join(row[1:])] for row in rows]
     return rows
 

@@ -101,6 +101,19 @@ def test_infer_dataset_takes_no_class_for_split_and_names_unused_folders(tmp_pat
     assert "not used: the images in 'extra'" in said
 
 
+def test_images_above_the_class_folders_are_counted_or_refused(tmp_path):
+    """Images beside the only folder, or beside the splits, were left out without a word."""
+    write_pictures(tmp_path / "set" / "crops")
+    for name in ("photo.png", "photo2.png"):
+        (tmp_path / "set" / name).write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    words = "only the folder 'crops' holds images, beside 2 images; name this folder if the folders inside it are"
+    assert_inference_fails(tmp_path / "set", words)
+    (tmp_path / "set" / "crops").rename(tmp_path / "set" / "train")
+    write_pictures(tmp_path / "set" / "test")
+    _, said = infer_with_messages(tmp_path / "set")
+    assert "left out: 2 images above the class folders (such as 'photo.png')" in said
+
+
 def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
     write_pictures(tmp_path / "set" / "train", 4)
     (tmp_path / "set" / "test").mkdir()

@@ -53,6 +53,9 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ("labels.csv", "sep=;\r\nweight;file;label\r\n5;1.dcm;007\r\n5;2.DCM;7\r\n5;3.wav;NA\r\n5;4.png;null\r\n"),
         ("labels.csv", "path,label\n1.jpeg,007\n2.jpeg,7\n3.png,NA\n4.png,null\n"),
         ("labels.csv", "id,filename,label\n4,1.png,007\n3,2.png,7\n2,3.jpg,NA\n1,4.jpg,null\n"),
+        ("labels.csv", "label|image\n007|1.png\n7|2.png\nNA|3.jpg\nnull|4.jpg\n"),
+        ("labels.txt", "1.png|007|a b\n2.png|7|a, b\n3.jpg|NA|b\n4.jpg|null|c\n"),
+        ("labels.txt", "image label x y\n1 007 5 6\n2 7\n3 NA\n4 null 5 6\n"),  # as in MIAS
     ],
 )
 def test_labels_are_text_of_each_image(tmp_path, name, content):
@@ -685,6 +688,32 @@ def test_label_files_of_both_splits_that_share_images_are_no_splits(tmp_path, fi
     infer_dataset(tmp_path, said.append)
     warned = [line for line in said if "the list 'train.csv' is not used" in line]
     assert len(warned) == bool(said_of) and said_of in "".join(warned)
+
+
+@pytest.mark.parametrize("place", ["", "inner/"])
+@pytest.mark.parametrize("figures", [0, 2])
+def test_lists_of_images_and_labels_in_one_folder_give_both(tmp_path, place, figures):
+    """`trainval.txt` was taken for the only list, and figures beside the folder of the images made it a class."""
+    (tmp_path / place / "images").mkdir(parents=True)
+    for n in range(20):
+        (tmp_path / place / f"images/{n}.png").write_bytes(png(np.full((8, 8, 3), n, np.uint8)))
+    for n in range(figures):
+        (tmp_path / place / "docs").mkdir(exist_ok=True)
+        (tmp_path / place / f"docs/figure{n}.png").write_bytes(png(np.full((8, 8, 3), 99, np.uint8)))
+    rows = [f"/home/me/images/{n}.png,{'ab'[n % 2]}\n" for n in range(20)]
+    (tmp_path / place / "trainval.txt").write_text("".join(rows[:14]))
+    (tmp_path / place / "test.txt").write_text("".join(rows[14:]))
+    record = infer_dataset(tmp_path, lambda line: None)
+    listed = list_images_and_class_names(record, tmp_path / place)
+    assert (record.train_split, record.test_split, listed.classes) == ("trainval.txt", "test.txt", ["a", "b"])
+    assert [len(paths) for paths, _ in listed.splits.values()] == [14, 6]
+
+
+def test_names_from_another_machine_are_found_in_the_only_folder(tmp_path):
+    (tmp_path / "set").mkdir()
+    write_flat_images(tmp_path / "set", "file,label\n" + "".join(f"/home/me/{n}.png,{n % 2}\n" for n in range(20)))
+    record = infer_dataset(tmp_path, lambda line: None)
+    assert (record.folder, record.label_files) == (str(tmp_path / "set"), ("labels.csv",))
 
 
 def test_label_file_with_commas_in_values_is_named(tmp_path):

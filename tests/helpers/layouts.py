@@ -988,4 +988,32 @@ LAYOUTS = [
         written='images = "FOLDER"\nlabels = "metadata.csv"\nlabel_column = "sirna"\n'
         'path_column = "{experiment}/Plate{plate}/{well}_s{site}_w1"\ntest_share = 0.3',
     ),
+    Layout(
+        "MIAS of Kaggle",
+        train={"all-mias/mdb00{1-4}.pgm": "CIRC", "all-mias/mdb00{5-8}.pgm": "NORM"},
+        texts={
+            "all-mias/Info.txt": "REFNUM BG CLASS SEVERITY X Y RADIUS \n"
+            + lines("mdb00{1-4} G CIRC B 535 425 197", "mdb00{5-8} D NORM ")
+        },
+        written='images = "FOLDER/all-mias"\nlabels = "Info.txt"\nlabel_column = "CLASS"\ntest_share = 0.3',
+    ),
+    Layout(
+        "UBC-OCEAN",
+        train={"train_images/{4-7}.png": "HGSC", "train_images/{20-23}.png": "CC"},
+        others=("train_thumbnails/{4-7}_thumbnail.png", "test_images/41.png", "test_thumbnails/41_thumbnail.png"),
+        texts={
+            "train.csv": "image_id,label,image_width,image_height,is_tma\n"
+            + lines("{4-7},HGSC,23785,20008,False", "{20-22},CC,100,200,False", "23,CC,3000,3000,True"),
+            "test.csv": "image_id,image_width,image_height\n41,28469,16987\n",
+        },
+        written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "VLCS",
+        train={f"{source}/train/{n}/a{{0-3}}.jpg": str(n) for source in ("CALTECH", "SUN") for n in range(2)},
+        test={f"{source}/test/{n}/b{{0-1}}.jpg": str(n) for source in ("CALTECH", "SUN") for n in range(2)},
+        chosen='train = "\\*/train" and test = "\\*/test" .* and class_depth = 3, too, if folders such as '
+        "'CALTECH/train/0' are",
+        written='images = "FOLDER"\ntrain = "*/train"\ntest = "*/test"\nclass_depth = 3',
+    ),
 ]
