@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from roarbench.analysis.collect_results import (
@@ -11,7 +12,7 @@ from roarbench.analysis.collect_results import (
     drop_unrun_submissions,
 )
 from roarbench.analysis.result_versions import list_image_sources
-from roarbench.analysis.suite_results import SuiteResults
+from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
 from roarbench.common.identity import make_json_record
@@ -116,6 +117,12 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Sett
     chosen = set_explained_networks(suite, settings.weights, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, settings, sources, results) if settings.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, settings.limit, data, sources)
+    if suite.own and not collected.has_rows:
+        pairs, title = results.list_datasets_and_networks(), "another version of the file or of its images"
+        files = (each for each in read_suites(results.database) if (each.dataset, each.model) in pairs)
+        names = (each.name_in_commands for each in files if each.name == suite.name and each.version != suite.version)
+        others = (OtherResults(title, None, (), name) for name in names)
+        collected = replace(collected, others=(*collected.others, *others))
     return add_facts_of_store_folder(drop_unrun_submissions(collected, chosen, results), settings.store)
 
 

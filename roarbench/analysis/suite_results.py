@@ -38,6 +38,7 @@ class OtherResults(NamedTuple):
     title: str
     limit: int | None
     options: tuple[str, ...]
+    suite: str = ""  # value of `--suite` of an earlier version of a user's file or images; empty for the same suite
 
 
 class UnrankedRow(NamedTuple):

@@ -63,7 +63,9 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
     for other in suite_results.others:
         if not has_rows or other.limit == suite_results.limit:
             limit = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(command, *arguments, "--suite", suite, *limit, *other.options, reused=reused)
+            call = propose_command(
+                command, *arguments, "--suite", other.suite or suite, *limit, *other.options, reused=reused
+            )
             calls.append(f"{call} ({other.title})")
     first = "this store also has" if has_rows else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""

@@ -101,6 +101,16 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     assert str(finished_suite_folder) not in shown
 
 
+def test_table_names_earlier_version_if_number_of_images_has_changed(call, finished_suite_folder, tmp_path):
+    folder = shutil.copytree(finished_suite_folder, tmp_path / "own")
+    path, store = folder / "pictures.toml", folder / "store"
+    earlier = f"table --suite {read_suite(path).name_in_commands} --store {store}"
+    (folder / "pictures" / "red" / "00.png").unlink()
+    refusal = read_refusal(call, "table", "--suite", path, "--store", store)
+    assert f"but others: roarbench {earlier} (another version of the file or of its images)\n" in refusal
+    assert call(*earlier.split()).code == 0
+
+
 def test_titles_say_that_images_changed_after_they_were_read(call, finished_suite_folder, tmp_path, monkeypatch):
     """`table`, `status` and the board showed results of the earlier images without a word until the next `run`."""
     folder = shutil.copytree(finished_suite_folder, tmp_path / "own")  # with the modification times
