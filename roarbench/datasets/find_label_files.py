@@ -272,7 +272,8 @@ def _find_rivals(table: LabelTable, others: Sequence[str], label: str) -> tuple[
     labels = table.get_cells(label)
     found = [name for name in values if "" not in values[name] and len({*values[name]}) > 1]
     found = [name for name in found if _could_be_classes(values[name])]
-    found = [name for name in found if parse_numbers(labels) or not parse_numbers(values[name])]
+    is_flag = {name: {*values[name]} == {"0", "1"} for name in found}  # perhaps of splits
+    found = [name for name in found if is_flag[name] or parse_numbers(labels) or not parse_numbers(values[name])]
     return tuple(name for name in found if len({*zip(labels, values[name], strict=True)}) > len({*labels}))
 
 

@@ -263,6 +263,7 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
             return usual
         unlikely = ("", table.find_column(label_tables.SPLIT_NAMES))
         rest = [name for name in others if name not in unlikely and not name.startswith("Unnamed")]
+        rest = [name for name in rest if any(table.get_cells(name))]  # a column of notes is often empty
         things = [name for name in rest if GROUP_NAME.fullmatch(name)]
         labels = [name for name in rest if name not in things]
         # patients are more than their classes; a column `group` of two values may have the classes itself

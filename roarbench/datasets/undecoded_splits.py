@@ -150,8 +150,9 @@ def add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names:
     if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
         seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
         remedy = "expected two or more classes with two or more images each"
-        if len(train) > 1 and len(test) and names:
-            remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
+        if len(train) < classes and len(test) and names:
+            lacking = names[np.setdiff1d(np.arange(classes), train)[0]]
+            remedy += f"; the class '{lacking}' has no training image: give it more images, or leave it out"
         elif len(train) > 1 and len(test):
             lacking = list_some(np.setdiff1d(np.arange(classes), train).tolist())
             remedy += f"; without a training image: {lacking}; number the classes from 0 without gaps"

@@ -807,6 +807,18 @@ def test_other_columns_that_are_named_like_labels_or_splits_are_named(tmp_path, 
     assert said in write_flat_images(tmp_path, f"image,{columns}\n{rows}")
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "said"),
+    [
+        ("image,kind,notes\n", "{n}.png,{kind},\n", "classes: the labels in column 'kind' of 'labels.csv'"),
+        ("", "{n}.png,{kind},{flag}\n", "'3' could have the labels, too"),  # perhaps of splits
+    ],
+)
+def test_empty_columns_are_no_labels_but_flags_could_be(tmp_path, header, row, said):
+    rows = [row.format(n=n, kind="ab"[n % 2], flag=int(n % 5 == 0)) for n in range(20)]
+    assert said in write_flat_images(tmp_path, header + "".join(rows))
+
+
 def test_label_file_that_is_too_large_to_try_is_named(tmp_path, monkeypatch):
     """The labels of Google Landmarks have 525 MB, beside folders of three levels that name no classes."""
     monkeypatch.setattr(find_label_files, "_MAX_BYTES", 2**20)
