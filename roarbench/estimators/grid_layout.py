@@ -118,12 +118,15 @@ def apply_with_shuffled_weights(call: Any, arguments: Sequence[Any], options: di
     The layout of a layer does not depend on its weights. But a network that joins the logits of several classifiers may
     have learned that its classes lie at places of the image, so that an axis of classes follows the image.
     """
+    if call == Tensor.requires_grad.__get__:  # type: ignore[attr-defined]
+        return call(*arguments)  # of the weight itself: other answers change the order of a network's calls
     weights = {number for number, part in enumerate(arguments) if isinstance(part, nn.Parameter)}
     weights |= {1} if call is F.linear else set()  # a weight may be computed, for example by `torch.func`
     shuffled = []
     for number, weight in enumerate(arguments):
-        # quantised weights have few functions
-        if number in weights and weight.ndim > 1 and type(weight) in (Tensor, nn.Parameter):
+        # quantised and sparse weights have few functions
+        is_plain = type(weight) in (Tensor, nn.Parameter) and weight.layout is torch.strided
+        if number in weights and is_plain and weight.ndim > 1:
             generator = np.random.default_rng(0)  # `torch.vmap` refuses torch's random operations
             for axis, size in enumerate(weight.shape):
                 order = torch.from_numpy(generator.permutation(size)).to(weight.device)

@@ -144,9 +144,24 @@ class Frozen(Plain):
         self.requires_grad_(False)
 
 
+class ReadsAttributes(Plain):
+    """A network that looks for a parameter with a gradient, as Opacus' hooks do."""
+
+    def make_features(self, x):
+        assert any(weight.requires_grad for weight in self.parameters())
+        return super().make_features(x)
+
+
+class SparseHead(Plain):
+    def read_out(self, features):
+        weight = nn.Parameter(self.head.weight.detach().to_sparse_csr(), requires_grad=False)
+        return (weight @ features.mean((2, 3)).T).T + self.head.bias
+
+
 REWRITINGS = (
     *(MeanPool, TwoPools, FlattenAndLinear, PointwiseHead, ChannelsLast, Tokens, TokensFirst, InPlace, Branches),
     *(Checkpointed, LowRank, UnfoldedConvolution, Upright, Frozen),
+    *(ReadsAttributes, SparseHead),
 )
 
 
@@ -181,6 +196,7 @@ def compute_gradcam_by_hand(network, batch):
 
 @pytest.mark.parametrize("kind", (Plain, *REWRITINGS), ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_map_does_not_depend_on_how_network_is_written(kind, n):
     batch, network = make_batch(n), write_as(kind)
     expected = compute_gradcam_by_hand(make_plain(), batch)
