@@ -147,7 +147,7 @@ class SuiteView:
 
         def describe(view: SuiteView) -> tuple[Any, ...]:
             results = view.results
-            return results.data, results.suite.model, results.limit, results.suite.fill_and_unit_options
+            return results.data, results.suite.model, results.limit, results.suite.changes.options
 
         return [view for view in self.beside if view is not self and describe(view) == describe(self)]
 

@@ -35,6 +35,6 @@ def make_slug(suite_results: SuiteResults) -> str:
     """Return a suite's name for addresses and files: `quick-v1`, `quick-v1-small-40`, `quick-v1-fill-linear`."""
     small = f"-small-{suite_results.limit}" if suite_results.limit else ""
     suite = suite_results.suite
-    options = "".join(f"-{word.strip('-')}" for word in (*suite_results.options, *suite.fill_and_unit_options))
+    options = "".join(f"-{word.strip('-')}" for word in (*suite_results.options, *suite.changes.options))
     whole = f"{suite.name}-v{suite.version}{small}{options}"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)

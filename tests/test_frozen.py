@@ -31,7 +31,7 @@ FIELDS = (  # of a recipe; later fields count unless they have their default
 )
 LATER = (  # fields of suites, which count where they are used
     *(("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None)),
-    *(("tuned_on", "train"), ("added", frozenset()), ("networks", ()), ("title_suffix", "")),
+    *(("tuned_on", "train"), ("added", frozenset()), ("networks", ()), ("changes", ("", None, ()))),
 )
 
 

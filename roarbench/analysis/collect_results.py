@@ -95,7 +95,7 @@ def _load_results(
         OtherResults(
             versions.describe(one),
             one.limit,
-            (*versions.list_options(one), *one.change(versions.suite).fill_and_unit_options),
+            (*versions.list_options(one), *one.change(versions.suite).changes.options),
         )
         for one in other_versions
     )

@@ -13,7 +13,6 @@ from roarbench.analysis.collect_results import (
 )
 from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
-from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, EmptyStore, Hint, RemovedName, StoreError, UnknownName
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
@@ -185,12 +184,10 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     added = {point for point in started if (row := point.cell.estimator_of_stored_ranking) and row.id in suite.added}
     own, covered = {suite_results.results[point].run.key for point in started if point not in added}, set[str]()
     known, networks = list_all_suites(results.database), (suite.dataset, suite.model)
-    kin, options = list[SuiteSpec](), suite.fill_and_unit_options
-    changed = dict(zip(options[::2], options[1::2], strict=True))
-    unit = Unit(changed["--unit"]) if "--unit" in changed else None
+    kin = list[SuiteSpec]()
     for other in (other for other in known if (other.dataset, other.model) == networks):
         with suppress(CallerError):  # no protocol of the other suite allows this fill or unit
-            kin.append(set_allowed_fill_and_unit(other, changed.get("--fill", ""), unit))
+            kin.append(set_allowed_fill_and_unit(other, suite.changes.fill, suite.changes.unit))
     titles = [other.title for other in kin]
     for position, other in enumerate(kin):
         if other.title != suite.title:

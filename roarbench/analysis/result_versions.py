@@ -95,7 +95,7 @@ def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, of_
 def _list_other_fills_and_units(suite: SuiteSpec, removals: Iterable[Removal]) -> list[tuple[str, Unit | None]]:
     """Return the values of `--fill` and `--unit` that select stored results which the suite's tables may not show."""
     own = defaultdict[tuple[str, str], set[tuple[str, str]]](set)
-    for block in suite.blocks if not suite.title_suffix else ():
+    for block in suite.blocks if not suite.changes.options else ():
         own[block.protocol.order, block.protocol.retrain].add((suite.find_fill(block.protocol), block.unit))
     found = dict[tuple[str, Unit | None], None]()
     for order, retrain, fill, unit in sorted({*removals}):
@@ -169,7 +169,7 @@ class Versions:
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
         small = (f"small version: {version.limit} images per split",) if version.limit else ()
-        changed = (suffix,) if (suffix := version.change(self.suite).title_suffix) else ()
+        changed = (suffix,) if (suffix := version.change(self.suite).changes.title) else ()
         return "; ".join((*small, *self.list_title_parts(version), *changed)) or "the whole"
 
 

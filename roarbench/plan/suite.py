@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from roarbench.common.enums import MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName
@@ -113,6 +114,26 @@ class CustomSuite:
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, with reasons
 
 
+class RemovalChanges(NamedTuple):
+    """Changes of a suite by options that set its fill or its unit (`set_allowed_fill_and_unit`)."""
+
+    fill: str = ""  # users' name of the fill; empty if unchanged
+    unit: Unit | None = None
+    without: tuple[str, ...] = ()  # protocols that do not allow this fill or unit
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options with their values, as for the command line."""
+        return (*(("--fill", self.fill) if self.fill else ()), *(("--unit", self.unit) if self.unit else ()))
+
+    @property
+    def title(self) -> str:
+        """Return the part of a suite's title that names the changes; empty without changes."""
+        without = f"without {', '.join(self.without)}" if self.without else ""
+        parts = (f"fill {self.fill}" if self.fill else "", f"unit {self.unit}" if self.unit else "", without)
+        return ", ".join(filter(None, parts))
+
+
 @dataclass(frozen=True)
 class SuiteSpec:
     """A named, versioned, frozen set of cells; a published suite never changes, and a correction is a new version."""
@@ -136,8 +157,7 @@ class SuiteSpec:
     own: CustomSuite | None = None  # fields that only suites from a user's file have; None for published suites
     # split whose masks tune the common network for each row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
-    # part of the title that names an option's fill or unit (`set_allowed_fill_and_unit`); empty without such options
-    title_suffix: str = field(default="", compare=False)
+    changes: RemovalChanges = field(default=RemovalChanges(), compare=False)  # by the options `--fill` and `--unit`
     # ids of estimators that a store adds to the suite (`add_estimators_with_twins`)
     added: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # explained networks that differ in weights and perhaps in architecture
@@ -155,16 +175,10 @@ class SuiteSpec:
         return self.versioned if self.own else self.name
 
     @property
-    def fill_and_unit_options(self) -> tuple[str, ...]:
-        """Return the options that set the suite's fill or unit, with their values; empty without such options."""
-        parts = (part.split(" ") for part in self.title_suffix.split(", "))
-        return tuple(word for name, *value in parts if name in ("fill", "unit") for word in (f"--{name}", *value))
-
-    @property
     def title(self) -> str:
         """Return the name with version, for tables and pages."""
         replication = f", replication {self.replication}" if self.replication else ""
-        suffix = f", {self.title_suffix}" if self.title_suffix else ""
+        suffix = f", {self.changes.title}" if self.changes.title else ""
         return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{suffix}{replication}"
 
     def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:

@@ -18,6 +18,7 @@ from roarbench.plan.protocols import MASK_ONLY, Protocol, find_protocol
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import (
     Block,
+    RemovalChanges,
     SuiteSpec,
     find_displayed_fill_name,
     find_recorded_fill_name,
@@ -89,9 +90,8 @@ def set_allowed_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | Non
         raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
     if tuple(blocks) == suite.blocks:
         return suite
-    without = f"without {', '.join(reasons)}" if reasons else ""
-    parts = (f"fill {find_displayed_fill_name(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
-    return replace(suite, blocks=tuple(blocks), title_suffix=", ".join(filter(None, parts)))
+    changes = RemovalChanges(find_displayed_fill_name(fill) if fill else "", unit, tuple(reasons))
+    return replace(suite, blocks=tuple(blocks), changes=changes)
 
 
 def find_unit(name: str) -> Unit:

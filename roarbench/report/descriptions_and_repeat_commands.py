@@ -189,7 +189,7 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
 def _list_version_options(results: "SuiteResults") -> Options:
     """Return the options that name the suite, its fill and unit if they are not the suite's own, and the images."""
     limit = ("--max-images", f"{results.limit}") if results.limit else ()
-    return ("--suite", make_suite_option_value(results.suite), *limit, *results.suite.fill_and_unit_options)
+    return ("--suite", make_suite_option_value(results.suite), *limit, *results.suite.changes.options)
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:

@@ -260,7 +260,7 @@ def test_results_of_options_fill_and_unit_are_other_versions(store):
     assert [other.options for other in collect_results(SMALL, store).others] == options
     assert [other.options for other in collect_results(changed[0], store).others] == []
     found = collect_results_of_all_versions(SMALL, store)
-    assert [each.suite.fill_and_unit_options for each in found] == [(), *options]
+    assert [each.suite.changes.options for each in found] == [(), *options]
     assert [each.title for each in found] == ["made-up v1", "made-up v1, fill linear", "made-up v1, unit pixel"]
     assert [len(each.results) for each in found] == [len(POINTS), len(POINTS), 3]  # with two on untouched images
     both = replace(SMALL, blocks=(mean, linear))  # the file names the second fill, which its tables do not show
