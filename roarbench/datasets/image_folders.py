@@ -281,7 +281,8 @@ _KINDS = (
     _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}"),
     _Kind(r".*\.arrow", "an Arrow file, as save_to_disk of Hugging Face datasets writes",
-        'write parquet: datasets.load_from_disk(FOLDER)["train"].to_parquet("train.parquet"), and so for "test"'),
+        'write parquet into a new folder: datasets.load_from_disk(FOLDER).to_parquet("train.parquet"), where FOLDER is '
+        'that of the .arrow files, and so for "test"'),
     _Kind(r".*\.feather", "a Feather file", 'write parquet: pandas.read_feather(FILE).to_parquet("table.parquet")'),
     _Kind(r".*\.(npy|npz)", "a file of arrays", _ARRAYS),
     _Kind(r".*\.mat", "a file of MATLAB's arrays", f"read it with scipy.io.loadmat or h5py; {_ARRAYS}"),

@@ -25,6 +25,7 @@ from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_co
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
+_NO_LABEL_NAMES = {*PATH_NAMES, *SPLIT_NAMES} - {"name"}
 _NO_NUMBERS = np.empty(0, np.int64)
 _LARGEST = 2**53  # larger floats are not exact, and larger unsigned numbers do not fit into int64
 
@@ -48,7 +49,8 @@ def find_image_and_label_columns(files: Sequence[Path]) -> tuple[str, str]:
     kinds = {field.name: field.type for field in schema}
     images = [name for name, kind in kinds.items() if is_image_type(kind)]
     classes = {name for name, kind in kinds.items() if parquet_files.has_class_type(kind)}
-    labels = [name for name in schema.names if name in classes or name in table_columns.LABEL_COLUMN_NAMES]
+    unlikely = {name for name in classes if simplify_column_name(name) in _NO_LABEL_NAMES}
+    labels = [name for name in schema.names if name in classes - unlikely or name in table_columns.LABEL_COLUMN_NAMES]
     if not images:
         # lists of lists, also as the extension types Array2D … of `datasets`
         stored = {n: kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for n, kind in kinds.items()}
@@ -94,6 +96,9 @@ def find_image_and_label_columns(files: Sequence[Path]) -> tuple[str, str]:
         raise DataError(
             f"no column of {file.name} holds labels; if names of files or folders are the classes, {remedy}"
         )
+    if not labels and unlikely:
+        seen = f"no column holds labels, because {list_quoted(sorted(unlikely))} should name images or splits"
+        raise DataError(f"{file.name}: {seen}; rename the column of the classes to 'label'")
     return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
 

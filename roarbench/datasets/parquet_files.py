@@ -69,7 +69,13 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
         remedy = "name the folder that holds the files of one configuration"
         raise DataError(f"{folder} has several configurations: {listed}; {remedy}")
     data_files = datasets.load_dataset_builder(str(folder)).config.data_files
-    splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
+    splits: dict[str, list[Path]] = {}
+    for split, paths in data_files.items():
+        if tables := [Path(path) for path in paths if path.lower().endswith(".parquet")]:
+            splits[str(split)] = tables
+    if not splits:
+        seen = f"{folder} has splits of files of other kinds, such as {next(iter(data_files.values()))[0]}"
+        raise DataError(f"{seen}; move the parquet files into a folder of their own")
     if len(splits) != 1:
         return splits
     (files,), root = splits.values(), folder.resolve()

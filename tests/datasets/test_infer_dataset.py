@@ -572,6 +572,22 @@ def test_other_columns_of_parquet_files_are_named(tmp_path, name, values, words,
     assert ("classes: column 'label'" in said) == ("not used" in words)
 
 
+@pytest.mark.parametrize("name", ["id", "path", "image_id", "split"])
+def test_names_of_images_and_splits_are_no_classes(tmp_path, name):
+    write_parquet_split(tmp_path / "set", list("abab"), columns=("image", name))
+    assert_inference_fails(tmp_path / "set", f"no column holds labels, because '{name}' should name images or splits")
+
+
+def test_arrow_files_beside_parquet_files_are_named(tmp_path):
+    """Folders of save_to_disk give the splits their names, and were read as parquet files."""
+    write_parquet_split(tmp_path / "set", list("abab"))
+    for split in ("train", "test"):
+        (tmp_path / "set" / split).mkdir()
+        (tmp_path / "set" / split / "data-00000-of-00001.arrow").write_bytes(b"ARROW1")
+    words = "splits of files of other kinds, such as .*arrow; move the parquet files into a folder of their own"
+    assert_inference_fails(tmp_path / "set", words)
+
+
 def test_column_of_classes_without_usual_name_is_named(tmp_path):
     write_parquet_split(tmp_path, [0, 1] * 4, columns=("image", "age"))
     assert "classes: column 'age'" in infer_with_messages(tmp_path)[1].split("\n")
