@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -189,12 +190,19 @@ def check_imported_source(source: ImageSource) -> ImageSource:
     return source
 
 
+@lru_cache(4)  # a table asks three times; a manifest names every file of a user's folder
+def _read_manifest(path: Path, time: int) -> dict[str, Any]:
+    """Return the manifest of decoded images, last changed at a time in nanoseconds, which callers do not change."""
+    manifest: dict[str, Any] = json.loads(path.read_text())
+    return manifest
+
+
 def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSource]:
     """Return the sources of a data set's decoded images in a folder, oldest first."""
     sources = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # the code that loads the images reports a damaged manifest
-            manifest = json.loads(path.read_text())
+            manifest = _read_manifest(path, path.stat().st_mtime_ns)
             source, record = manifest["source"], manifest["record"]
             local = source["kind"] == LOCAL
             origin = (source["folder"], hash_record_and_files(record, source)) if local else ()
@@ -212,7 +220,7 @@ def find_day_before_changes(folder: Path, record: DatasetRecord, fingerprint: st
     decoded = dict[float, object]()  # listings of the files by time
     for path in folder.glob("*/manifest.json") if record.own else ():
         with suppress(ValueError, LookupError, OSError):
-            manifest = json.loads(path.read_text())
+            manifest = _read_manifest(path, path.stat().st_mtime_ns)
             source, same = manifest["source"], manifest["fingerprint"] == fingerprint
             if same and source["kind"] != LOCAL and len(source["files"]) <= _MOST_COMPARED:
                 decoded[path.stat().st_mtime] = source["files"]
@@ -230,7 +238,7 @@ def read_test_labels(folder: Path, fingerprint: str) -> NDArray[np.int64] | None
     """Return the labels of the decoded test images with a fingerprint, int64 (n,); None if they are not in a folder."""
     for path in folder.glob("*/manifest.json"):
         with suppress(ValueError, LookupError, OSError):
-            if json.loads(path.read_text())["fingerprint"] == fingerprint:
+            if _read_manifest(path, path.stat().st_mtime_ns)["fingerprint"] == fingerprint:
                 return np.fromfile(path.parent / "test-labels.bin", np.int64)
     return None
 

@@ -101,6 +101,13 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     assert str(finished_suite_folder) not in shown
 
 
+def test_table_reads_manifest_of_decoded_images_once(call, finished_suite_folder):
+    user_files._read_manifest.cache_clear()
+    file = ("--suite", finished_suite_folder / "pictures.toml", "--store", finished_suite_folder / "store")
+    assert call("table", *file).code == 0
+    assert user_files._read_manifest.cache_info().misses == 1
+
+
 def test_table_names_earlier_version_if_number_of_images_has_changed(call, finished_suite_folder, tmp_path):
     folder = shutil.copytree(finished_suite_folder, tmp_path / "own")
     path, store = folder / "pictures.toml", folder / "store"
