@@ -1,5 +1,5 @@
 -- A role for the board: it reads all tables, those that a later version makes included, and can change nothing.
--- Run it as the database's owner, once the first `roarbench run` has made the tables:
+-- Run it as the database's owner, who must be allowed to create roles, once the first `roarbench run` has made the tables:
 --   psql "$ROARBENCH_DB" -v database=roarbench -v owner=roarbench -f board.sql
 -- then give the role a password: \password roarbench_board
 CREATE ROLE roarbench_board LOGIN CONNECTION LIMIT 20;

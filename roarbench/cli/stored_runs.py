@@ -77,7 +77,9 @@ def runs(
     format: ReportFormat = "text",
 ) -> None:  # fmt: skip
     """List the runs of a suite, show one run in full, or archive runs."""
-    if bool(run) == bool(suite):
+    if run and suite:
+        raise CallerError(f"{run} is looked up in all suites; leave out --suite {suite}, or {run} to list all runs")
+    if not run and not suite:
         raise CallerError("write the KEY of a run, or --suite NAME to list the runs of a suite")
     if run and estimators:
         raise CallerError(f"--estimators {','.join(estimators)} needs --suite; leave out {run}, or this option")
@@ -127,14 +129,21 @@ def retry(*, suite: SuiteName, estimators: Rows = (), source: ResultsOptions) ->
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_store_for_writing
+    from roarbench.estimators.catalogue import find_estimator
 
     with open_store_for_writing(source.store, source.db) as results:
         suite_results, records = _load_results_and_run_records("retry", loaded, results, estimators)
         keys = [record["key"] for record in records if record["state"] == "failed"]
         due = results.failures.allow_retry_of_runs_and_steps(keys, suite_results.data)
+    failed = {record["estimator"] for record in records if record["key"] in due} & {*suite_results.suite.estimators}
+    rows = {find_estimator(name).untwinned_id for name in failed}
+    named = sorted(row for row in rows if not find_estimator(row).submitted)
+    words = ("--submission", "FILE") * (len(rows) - len(named))
+    if suite_results.suite.added & {*named}:  # `run` starts no rows that were added to the suite, unless it names them
+        words += ("--estimators", ",".join(named))
     verb = "is" if len(due) == 1 else "are"
     counted = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
-    advice = f"`{propose_command('run')}` starts them" if due else "nothing to retry"
+    advice = f"`{propose_command('run', *words)}` starts them" if due else "nothing to retry"
     err.print(f"{counted}; {advice}", soft_wrap=True)
 
 

@@ -212,7 +212,7 @@ class _Runner:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if not self._lease_numbers and self._engine.idle:  # other commands do all remaining steps
-                if not self._is_waiting:
+                if self._queue.in_other_processes and not self._is_waiting:
                     self._is_waiting = True
                     self._show_waiting(self._describe_other_processes())
                 self._store.close()

@@ -74,7 +74,7 @@ def write_new_suite_file(
 
 def compose_suite_text(name: str, record: DatasetRecord, location: str, paper: bool = False) -> str:
     """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    noun, columns, shape = ("rows", f", {record.channels:,} columns", "") if record.tabular else ("images", "", "\n")
+    noun, shape = ("rows", "") if record.tabular else ("images", "\n")
     references = f"{_count_seeds(record, False)}  # explained networks: many show how much networks differ"
     network = 'name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)'
     if not record.tabular:
@@ -92,7 +92,6 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str, paper: b
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     text = f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
-about = "{record.classes:,} classes{columns}, {record.train_images:,} training and {record.test_images:,} test {noun}"
 references = {references}
 
 [data]

@@ -42,7 +42,7 @@ BAD = [  # commands as they are typed, with a part of the message
     (f"table {AT} --store {'x' * 5000}", f"{'x' * 100}"),
     ("compare grad random", "Missing option '--suite'. (roarbench compare --help)"),
     (f"tabel {AT}", "No such command 'tabel'. Did you mean 'table'? (roarbench --help)"),
-    (f"runs grad {AT}", "write the KEY of a run, or --suite NAME to list the runs of a suite"),
+    (f"runs grad {AT}", "grad is looked up in all suites; leave out --suite planted, or grad to list all runs"),
     ("runs", "write the KEY of a run, or --suite NAME to list the runs of a suite"),
     ("runs 1a --estimators grad", "--estimators grad needs --suite; leave out 1a, or this option"),
     (f"runs {AT} --archive bad", "--archive takes a reason, in a few words, and the run or row: `runs KEY --archive"),

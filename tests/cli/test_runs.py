@@ -120,6 +120,14 @@ def test_status_prints_advice_for_failure(call, store):
             assert advice in helps
 
 
+def test_retry_names_added_rows_that_run_would_leave_out(call, store):
+    """`run` alone said that all runs were done, and the submission's runs stayed missing."""
+    record_failed_run(store)
+    answer = call("retry", *SMALL, "--store", store)
+    assert " 1 failed run " in f" {answer.err}"
+    assert f"`roarbench run --submission FILE --suite planted --store {store} --max-images 8` starts them" in answer.err
+
+
 def test_archived_rows_of_builtin_estimator_are_computed_again(call, store):
     before = read_table_rows(call, store)
     assert call("runs", "truth", "--archive", "to see", "--store", store).code == 0

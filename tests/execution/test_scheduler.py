@@ -136,8 +136,9 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
     monkeypatch.setattr(job_graph, "execute_runs", scored)
-    again = InlineEngine()
-    assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
+    again, said = InlineEngine(), []
+    assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again, said.append))
+    assert said == [], "no step is left, so there is nothing to wait for"
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
     assert store.failures.allow_retry_of_runs_and_steps([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.first_run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
