@@ -59,6 +59,8 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise CallerError(f"{subject} are a masked array; fill it with .filled(VALUE)")
     try:
+        if isinstance(values, list | tuple) and values and all(isinstance(value, Tensor) for value in values):
+            values = torch.stack([*values])  # NumPy takes no tensors that need gradients or lie on a GPU
         if isinstance(values, Tensor):
             values = values.detach().cpu()
             if values.is_floating_point() and values.dtype.itemsize < 4:
@@ -80,7 +82,8 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
 
 def to_tensor(values: Any, subject: str = "the values") -> Tensor:
     """Convert values to a tensor on the CPU, with the checks of `to_array`."""
-    return torch.as_tensor(to_array(values, subject))
+    array = to_array(values, subject)
+    return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
 
 
 def read_images(images: Any, subject: str = "images") -> Tensor:
@@ -103,7 +106,7 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
         seen = f"{subject} of shape {array.shape} are read as {channels} channels of {height} x {width} pixels"
         remedy = "pass images.permute(0, 3, 1, 2), and a network that takes them"
         warn_caller(f"{seen}; if the last axis has the channels, {remedy}")
-    return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
+    return to_tensor(array)
 
 
 def is_table(images: Tensor) -> bool:

@@ -61,6 +61,19 @@ def test_remove_replaces_half_of_features_from_either_end():
     assert roarbench.remove(IMAGES, MAPS, 1.0).unique().tolist() == [IMAGES.mean().item()], "without a fill"
 
 
+def test_read_only_images_and_lists_of_tensors_with_gradients_are_taken():
+    """Maps in a list that need gradients were refused, and torch warned of writing to read-only images."""
+    torch.set_warn_always(True)
+    try:
+        images = IMAGES.numpy().copy()
+        images.flags.writeable = False
+        maps = [part.clone().requires_grad_() for part in MAPS.half()]
+        found = roarbench.remove(images, maps, 0.5, fill=[-1.0])
+    finally:
+        torch.set_warn_always(False)
+    assert torch.equal(found, roarbench.remove(IMAGES, MAPS, 0.5, fill=[-1.0]))
+
+
 def test_fill_keeps_features_outside_mask():
     pixels, removed = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8), torch.zeros(2, 1, 8, 8, dtype=torch.bool)
     removed[:, :, 2:5] = True
