@@ -68,8 +68,9 @@ def _is_of_another_class(
     with torch.no_grad():
         logits = network(images.clone()).detach()  # the forward of an energy-based network records gradients
     others = (targets + 1) % logits.shape[1]
+    last = _find_last_layer(network, images)
     follows_targets = not are_equal_up_to_rounding(maps, make_maps(others))
-    if not follows_targets and _is_chosen_by_number(make_maps, maps, network, others):
+    if not follows_targets and _is_chosen_by_number(make_maps, maps, last, others):
         return True
     # class 0 is far below the others for a function that follows targets, so that it has no share in their softmax;
     # for another function it is predicted, with a probability that float32 still tells from 1
@@ -81,7 +82,7 @@ def _is_of_another_class(
             own, rest = change(*(logits / scale).tensor_split([1], 1))
             return torch.cat([own + offset, rest], 1)
 
-        made = make_maps(torch.zeros_like(targets), watch=_change_logits(network, change_logits))
+        made = make_maps(torch.zeros_like(targets), watch=_change_logits(last, change_logits))
         return made.double().flatten(1)
 
     plain = make_changed(lambda own, rest: (own, rest))
@@ -95,11 +96,11 @@ def _is_of_another_class(
     return bool((changed & kept).any())
 
 
-def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, network: nn.Module, targets: Tensor) -> bool:
+def _is_chosen_by_number(make_maps: Callable[..., Tensor], maps: Tensor, last: nn.Module, targets: Tensor) -> bool:
     """Return whether maps that ignore targets are others once the network's outputs are in another order."""
 
     def make_changed(change: Callable[[Tensor], Tensor]) -> Tensor:
-        return make_maps(targets, watch=_change_logits(network, change))
+        return make_maps(targets, watch=_change_logits(last, change))
 
     if are_equal_up_to_rounding(maps, make_changed(lambda logits: logits.roll(1, 1))):
         return False
@@ -116,11 +117,22 @@ def _raise(logits: Tensor, classes: Tensor) -> Tensor:
     return logits + raised * (20 + logits.detach().max() - logits.detach().min())
 
 
+def _find_last_layer(network: nn.Module, images: Tensor) -> nn.Module:
+    """Return the innermost module whose output is the logits, which a function may read; else the network itself."""
+    own, calls = find_own_network(network), list[tuple[nn.Module, Any]]()
+    with ExitStack() as stack, torch.no_grad():
+        for module in own.modules():
+            stack.enter_context(module.register_forward_hook(lambda *call: calls.append((call[0], call[2]))))
+        logits = extract_logits(own(images.clone()))
+    is_single = logits.ndim == 1 or logits.shape[1] == 1  # the second logit is added outside the network
+    return own if is_single else next((module for module, output in calls if output is logits), own)
+
+
 @contextmanager
-def _change_logits(network: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Meanwhile, the logits of the network, called with images alone, are changed ones."""
+def _change_logits(last: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Meanwhile, the logits of a network or last layer, called with one argument, are changed ones."""
     adapt = make_logits_hook(lambda output: change(extract_logits(output)))
-    with find_own_network(network).register_forward_hook(adapt, with_kwargs=True):
+    with last.register_forward_hook(adapt, with_kwargs=True):
         yield
 
 

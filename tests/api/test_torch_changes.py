@@ -508,6 +508,21 @@ def test_maps_of_another_class_of_a_network_with_logits_object_cause_a_warning(n
         rb.own_network_gain(wrapped, IMAGES, {"mine": use_logits_of_object})
 
 
+def read_last_layer(model, images, targets):
+    """Explain class 0 of the last layer, whose output a hook keeps, as captum's `NeuronGradient(model, layer)` does."""
+    images, kept = images.clone().requires_grad_(), []
+    with model[-1].register_forward_hook(lambda *call: kept.append(call[2])):
+        model(images)
+    return torch.autograd.grad(kept[0][:, 0].sum(), images)[0]
+
+
+def test_maps_of_another_class_that_are_read_from_the_last_layer_cause_a_warning():
+    torch.manual_seed(0)
+    networks = [nn.Sequential(nn.Flatten(), nn.Linear(72, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(3)]
+    with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
+        rb.own_network_gain(networks, IMAGES, {"mine": read_last_layer})
+
+
 def test_evaluate_warns_of_maps_of_another_class_and_of_exchanged_axes(tmp_path, monkeypatch):
     def mine(model, images, targets):
         warnings.simplefilter("ignore")  # hides no warning about this function
