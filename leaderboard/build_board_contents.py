@@ -1,6 +1,6 @@
 """Build the contents of boards from tables of a suite; headlines count the rows that are *shown* to be better."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from leaderboard.board_contents import (
     make_gain_axis,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
@@ -48,7 +49,10 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
     added = [row for row in rows if row.added and row.beating and row.beating.beats_all]
-    names = (f"{row.name} {row.detail.removeprefix('submission ')}".strip() for row in added)
+    names = (
+        f"{row.name} {row.detail.removeprefix('submission ')}".strip() + " (unfinished)" * row.unfinished
+        for row in added
+    )
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
         f"Added rows that beat every control: {join_with_and(names)}." if added else "",
@@ -56,9 +60,12 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     return " ".join(filter(None, sentences))
 
 
-def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
-    """Add missing runs, such as `6 of 99 runs are missing`, to a headline unless it is empty: its counts may change."""
-    return f"{headline} Unfinished: {unfinished_text}." if headline and unfinished_text else headline
+def add_missing_runs_to_headline(headline: str, tables: Iterable[SuiteTable]) -> str:
+    """Add missing runs of the suite's own rows, which alone are counted, to a headline unless it is empty."""
+    texts = {table.board.protocol.title: table.runs.describe_missing({}) for table in tables}
+    several = len(texts) > 1
+    missing = "; ".join(f"{f'{title}: ' * several}{text}" for title, text in texts.items() if text)
+    return f"{headline} Unfinished: {missing}." if headline and missing else headline
 
 
 def write_combined_headline(
@@ -126,7 +133,7 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=add_missing_runs_to_headline(headline, table.unfinished_text),
+        headline=add_missing_runs_to_headline(headline, [table]),
         facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
@@ -225,9 +232,10 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
     images = both.roar.board.images or both.own_network.board.images
     headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
-        headline=add_missing_runs_to_headline(headline, both.unfinished_text),
+        headline=add_missing_runs_to_headline(headline, both.tables),
         facts=list_facts(both.own_network, [row.id for row in rows], gains, images),
-        caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
+        # the page itself defines the gains, as the first two notes do, and its rows say `unfinished` in words
+        caption=tuple(note.replace(f" ({UNFINISHED_SIGN})", "") for note in both.all_notes[2:]),
         boards=boards,
         rows=tuple(rows),
     )

@@ -102,7 +102,9 @@ def runs(
     loaded = source.load(suite) if suite else None
     with open_store_for_reading(source.store, source.db) as results:
         if loaded:
-            _, records = _load_results_and_run_records("runs", loaded, results, estimators)
+            found, records = _load_results_and_run_records("runs", loaded, results, estimators)
+            if found.title_parts:
+                err.print(f"runs of {found.title}", soft_wrap=True)
             print_report(format, records, runs_and_failures.format_runs)
         else:
             record = runs_and_failures.make_run_record(results, source.store, find_run_key(results, run))

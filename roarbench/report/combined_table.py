@@ -70,12 +70,6 @@ class CombinedTable:
         return tuple(join_signs(doubts).split())
 
     @property
-    def unfinished_text(self) -> str:
-        """Return the missing runs of each table in words, such as `ROAR: 6 of 99 runs are missing`; else empty."""
-        texts = ((table.board.protocol.title, table.unfinished_text) for table in self.tables)
-        return "; ".join(f"{title}: {text}" for title, text in texts if text)
-
-    @property
     def bars_by_axis_label(self) -> dict[str, dict[str, Bar | None]]:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
         called, panels = self.names_with_signs, dict[str, dict[str, Bar | None]]()

@@ -140,6 +140,7 @@ def test_titles_say_that_images_changed_after_they_were_read(call, finished_suit
         for command_name in ("table", "status"):
             shown = " ".join(call(command_name, *suite, *store).out.split())
             assert ((said in shown), "pictures@" in shown) == (changed, True)
+        assert (said in call("runs", *suite, *store).err) is changed
         if changed:
             with monkeypatch.context() as patch:
                 patch.setattr(user_files, "_MOST_COMPARED", 5)

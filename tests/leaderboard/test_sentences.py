@@ -1,5 +1,6 @@
 """Sentences about rows: the headline follows adjusted verdicts, and doubts name the control and the difference."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -74,6 +75,8 @@ def test_describe_winners_matches_verdicts(words):
     ]
     said = CASES[words]
     assert write_beats_controls_headline(rows, MATCHED) == said, "no protocol has the opposite order"
+    unfinished = [replace(row, unfinished=row.added) for row in rows]
+    assert write_beats_controls_headline(unfinished, MATCHED) == re.sub(r"(E2|E3 0123abcd)", r"\1 (unfinished)", said)
     alone = said.replace("beat every control", "beat every control, for this network only", 1)
     assert write_beats_controls_headline(rows, MATCHED, one_network=True) == alone
     for protocol in (ROAR, KAR):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
+from leaderboard.build_board_contents import add_missing_runs_to_headline, make_combined_board
 from roarbench.analysis.incomplete_results import RunCounts
 from roarbench.analysis.suite_judges import compare_rows, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
@@ -113,6 +114,8 @@ def test_combined_table_marks_the_unfinished_protocol_only(complete, unfinished)
     page = render(table, "markdown")
     assert "Own-network gain: Unfinished (‡): 3 of 30 runs are missing; verdicts may change." in page
     assert " above 0‡ |" in page and page.count("‡") == 2
+    caption = " ".join(make_combined_board(table).caption)  # of a page whose rows have no sign
+    assert "Unfinished: 3 of 30 runs are missing; verdicts may change." in caption and "‡" not in caption
     assert "‡" not in render(make_combined_table(complete), "markdown")
     record = json.loads(render(table, "json"))
     assert [record[name]["missing_runs"] for name in ("roar", "own_network")] == [0, 3]
@@ -152,9 +155,11 @@ def test_added_row_counts_for_itself_and_left_out_levels_do_not_count():
     unfinished = {name: row["unfinished"] for name, row in parse_rows(waiting).items()}
     assert unfinished == {"random": False, "sobel": False, "grad": False, "var-grad": False, "ig": True}
     assert "Unfinished (‡): 2 of 6 runs of ig are missing; verdicts may change." in render(waiting, "markdown")
+    low = remove(whole, lambda point: point.cell.t == 0.3)
+    headlines = [add_missing_runs_to_headline("1 of 1.", [found]) for found in (waiting, make_table(low, "roar"))]
+    assert headlines == ["1 of 1.", "1 of 1. Unfinished: 12 of 27 runs are missing."], "added rows are not counted"
     panel = render_text(format_text(judge_suite(waiting.suite_results), 200), 200)
     assert "Unfinished (‡): ROAR: 2 of 6 runs of ig are missing; numbers and marks may change." in panel
-    low = remove(whole, lambda point: point.cell.t == 0.3)
     assert make_table(low, "roar").runs.own == RunCounts(12, 27)
     chosen = make_table(replace(low, included_levels={(ROAR, Unit.SCALAR): (0.9,)}), "roar")
     assert chosen.runs.own == RunCounts(0, 15)  # and the three untouched runs
