@@ -173,7 +173,7 @@ def _describe_table_without_images(pattern: str, table: LabelTable, paths: Seque
         remedy = "write the names of the files, with their folders if folders have files of the same names"
     row = list_quoted(table.rows[0])
     seen = f"{label_tables.describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
-    return f"{seen} (names are case-sensitive); {remedy}"
+    return f"{seen}; {remedy}"
 
 
 def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> tuple[tuple[str, str], str] | None:

@@ -198,7 +198,8 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
         where = f" in '{inside}'" if inside else ""
         problem = f"only the folder {listed}{where} holds images" if tops else NO_CLASSES
         if tops and (count := tree.loose[inside]):
-            problem += f", beside {format_count(count, 'image')}; name this folder if the folders inside it are classes"
+            problem += f", beside {format_count(count, 'image')}"
+            problem += "; name this folder if the folders inside it are classes" if below[tops[0]] else ""
         return replace(plan, problem=problem)
     if not plan.train and all(name.lower() in _FORMS for name in tops):
         chosen = min(tops, key=lambda name: _FORMS.index(name.lower()))

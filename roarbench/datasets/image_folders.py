@@ -40,7 +40,7 @@ _NAME_WORDS = re.compile(r"(?!^\w[.)] )(?:[A-Z]?[a-z]+|[A-Z]+)")
 _TRAIN_AND_VALIDATION = re.compile(r"train[_-]?val(id(ation)?)?", re.I)  # `trainval`, to be tested on `test`
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
 _SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
-_FALSE, _TRUE = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
+FALSE_WORDS, TRUE_WORDS = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
 _IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
 # folders and files that are made by systems and programs, and are no data: of Synology, QNAP and other network drives;
 # Windows; Linux; macOS and its archives; Jupyter, Python, Picasa
@@ -192,8 +192,8 @@ def find_split_values(name: str, values: Iterable[str], usual: bool = False) -> 
     """
     found = sorted({*values} - {""})
     if _SPLIT_FLAG.fullmatch(re.sub(r"[\s_-]", "", name)) and len(found) == 2:
-        no, yes = sorted(found, key=lambda value: value.lower() in _TRUE)
-        if no.lower() in _FALSE and yes.lower() in _TRUE:
+        no, yes = sorted(found, key=lambda value: value.lower() in TRUE_WORDS)
+        if no.lower() in FALSE_WORDS and yes.lower() in TRUE_WORDS:
             return (yes, no) if "train" in name.lower() else (no, yes)
     pairs = find_split_pairs(found)
     return pairs[0] if pairs and (usual or all(map(is_bare_split_name, found))) else None

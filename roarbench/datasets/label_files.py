@@ -15,7 +15,7 @@ from typing import NamedTuple
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets import label_tables
-from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix, make_prefix
+from roarbench.datasets.image_folders import FALSE_WORDS, IMAGE_SUFFIXES, TRUE_WORDS, has_image_suffix, make_prefix
 from roarbench.datasets.label_tables import LabelTable, describe_columns, read_label_table, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME
 
@@ -35,7 +35,7 @@ class LabelColumns(NamedTuple):
     path: str = ""  # a column, or a pattern with columns in braces
     label: str = ""  # label, split: a column, or the name of a file whose second column is meant
     split: str = ""
-    one_hot: tuple[str, ...] = ()  # columns of zeros and ones, of which the class is the one that holds 1; not named
+    one_hot: tuple[str, ...] = ()  # columns of zeros and ones (or False and True); the class is the one that holds 1
 
 
 class ImageLabels(NamedTuple):
@@ -67,7 +67,7 @@ class ImageIndex:
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
         stem = self._find_stem(name)
-        found = self._by_path.get(f"{near}{stem}", []) if near else []
+        found = self._by_path.get(f"{near.casefold()}{stem}", []) if near else []
         if not found and "/" in stem:  # a whole path needs no search among the many images of the same stem
             found = self._by_path.get(stem, [])
         if not found:
@@ -77,6 +77,7 @@ class ImageIndex:
         if has_image_suffix(Path(name)):
             found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
         if len(found) > 1:
+            found = [path for path in found if name.rpartition("/")[2] in path] or found  # with the same capitals
             found = [path for path in found if path.startswith(near)] or found
             found = [path for path in found if _remove_suffix(path) == stem] or found
             named = [split for split in _SPLITS if split.search(file)]
@@ -116,10 +117,13 @@ class ImageIndex:
 
 
 def _remove_suffix(path: str, suffixes: Collection[str] = IMAGE_SUFFIXES) -> str:
-    """Return a path without the suffix of an image, in NFC, as macOS writes accents in another form."""
-    path = unicodedata.normalize("NFC", path)
+    """Return a path without the suffix of an image and without capitals, which Windows and macOS do not tell apart.
+
+    The path is in NFC, as macOS writes accents in another form.
+    """
+    path = unicodedata.normalize("NFC", path).casefold()
     stem, _, suffix = path.rpartition(".")
-    return stem if f".{suffix.lower()}" in suffixes else path
+    return stem if f".{suffix}" in suffixes else path
 
 
 def list_label_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
@@ -178,7 +182,7 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
                 continue
             label = values.get(found.label, "")
             if not found.label:
-                label = "|".join(name for name in found.one_hot if values[name] in ("1", "1.0"))
+                label = "|".join(name for name in found.one_hot if values[name].lower() in TRUE_WORDS)
             elif is_prediction:
                 label = "|".join(dict.fromkeys(w for w in label.split() if not w.replace(".", "").isdecimal()))
             for noun, known_of, value in (("labels", labels, label), ("splits", splits, values.get(found.split, ""))):
@@ -281,14 +285,14 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
 
 
 def find_one_hot_columns(table: LabelTable) -> tuple[str, ...]:
-    """Return the columns of zeros and ones of which nearly every row has a single 1; empty if there are none."""
+    """Return the columns of 0 and 1, or False and True, of which nearly every row has a single 1; empty without any."""
     places = [
         place
         for place, name in enumerate(table.columns)
         if name and simplify_column_name(name) not in label_tables.SPLIT_NAMES
-        if {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", ""}
+        if {row[place].lower() for row in table.rows} <= {*FALSE_WORDS, *TRUE_WORDS, ""}
     ]
-    single = sum(sum(row[place] in ("1", "1.0") for place in places) == 1 for row in table.rows)
+    single = sum(sum(row[place].lower() in TRUE_WORDS for place in places) == 1 for row in table.rows)
     is_one_hot = len(places) > 1 and single >= _MOST * len(table.rows)
     return tuple(table.columns[place] for place in places) if is_one_hot else ()
 

@@ -161,6 +161,14 @@ def test_marks_and_line_breaks_inside_values_end_no_row(tmp_path):
     assert read_labels(tmp_path, content).labels == dict(zip(PATHS, "xyxy", strict=True))
 
 
+def test_names_may_have_other_capitals_than_images_unless_these_tell_two_apart(tmp_path):
+    """Half of the images were left out if a list was written on Windows."""
+    paths = ["Set/IMG_1.jpg", "Set/a.png", "Set/A.png"]
+    content = "set\\img_1.JPG,x\nSet/a.png,y\nA,z\n"
+    assert read_labels(tmp_path, content, paths=paths).labels == dict(zip(paths, "xyz", strict=True))
+    assert read_labels(tmp_path, content, "Set/labels.csv", paths=paths).labels == dict(zip(paths, "xyz", strict=True))
+
+
 def test_names_that_mean_two_images_are_refused(tmp_path):
     content = "id,label\n1,x\n"
     with pytest.raises(DataError, match="labels.csv names '1', which may be a/1.png, b/1.png; write the folder"):
@@ -199,6 +207,8 @@ def test_one_hot_columns_name_the_class_if_nearly_every_row_has_a_single_1(tmp_p
     assert found.labels == {path: ("cat", "dog")[number % 2] for number, path in enumerate(paths)}
     rows = "".join(f"{number},{number % 2},{1 - number % 2},{number % 3 % 2}\n" for number in range(10))
     assert read_labels(tmp_path, f"id,dog,cat,is_train\n{rows}", paths=paths).labels == found.labels
+    rows = "".join(f"{number},{number % 2 == 1},{number % 2 == 0}\n" for number in range(10))  # of pandas' get_dummies
+    assert read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths).labels == found.labels
     rows = "".join(f"{number},1,{number % 2}\n" for number in range(10))
     with pytest.raises(DataError, match="none is clearly that of the labels"):
         read_labels(tmp_path, f"id,dog,cat\n{rows}", paths=paths)
