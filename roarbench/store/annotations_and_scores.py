@@ -63,16 +63,22 @@ def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
-def insert_annotations_of_results(connection: Connection, new: Mapping[str, Any], added: Collection[str]) -> None:
-    """Store annotations of results within a transaction; `added` has the keys of the results that are new.
+def insert_annotations_of_results(
+    connection: Connection, new: Mapping[str, Any], added: Collection[str], same: Collection[str] = ()
+) -> None:
+    """Store annotations of results within a transaction.
 
-    A result that was stored before keeps its plan entry, or none. A new result may replace an archived one, whose
-    annotations then go.
+    Args:
+        connection: The transaction.
+        new: The annotations; those of runs count only for `added`, hashes of masks also for `same`.
+        added: Keys of the results that are new. They may replace archived ones, whose annotations then go.
+        same: Keys of results that were stored before with the same values. They keep their plan entry, or none.
     """
     plans, masks = ({f"{kind} {key}" for key in added} for kind in (AnnotationKind.PLAN, AnnotationKind.MASKS))
     delete_rows(connection, remarks, plans | masks)
-    chosen = {key: value for key, value in new.items() if key in plans or key.split(" ")[0] != AnnotationKind.PLAN}
-    insert_annotations(connection, chosen)
+    of_runs = plans | masks | {f"{AnnotationKind.MASKS} {key}" for key in same}
+    keys = of_runs | {key for key in new if key.split(" ")[0] not in (AnnotationKind.PLAN, AnnotationKind.MASKS)}
+    insert_annotations(connection, {key: value for key, value in new.items() if key in keys})
 
 
 def delete_claims_of_imports(connection: Connection, measured: Mapping[str, Any]) -> None:

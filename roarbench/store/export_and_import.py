@@ -347,13 +347,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         pairs = [Conflict(own, known[key]) for key, own in sorted(stored.items())]
         conflicts = [pair for pair in pairs if pair.differences]
         alike = set(stored) - {conflict.stored.run.key for conflict in conflicts}
-        masks = {f"{AnnotationKind.MASKS} {key}" for key in new | alike}
-        annotations = {
-            key: value
-            for key, value in file.annotations.items()
-            if key in masks or not key.startswith(f"{AnnotationKind.MASKS} ")
-        }
-        insert_annotations_of_results(connection, annotations, new)
+        insert_annotations_of_results(connection, file.annotations, new, alike)
     return ImportOutcome(new, alike, conflicts, removed)
 
 

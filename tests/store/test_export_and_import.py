@@ -159,6 +159,15 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
 
 
+def test_row_imported_while_its_run_was_in_progress_does_not_get_masks_of_the_run(store, second, tmp_path):
+    """The own result, of another explained network, is left out, but its hashes of masks described the imported row."""
+    own = make_result(make_run())
+    second.add_results([replace(own, weights="5a1e", rankings="0b3c")])
+    moved(second, store, tmp_path)
+    assert store.add_results([own], annotations={f"{AnnotationKind.MASKS} {own.run.key}": "AAAA"}) == set()
+    assert read_annotations(store.database, AnnotationKind.MASKS, {own.run.key}) == {}
+
+
 def test_values_measured_here_replace_those_that_an_import_claimed(store, second, tmp_path):
     """An imported count of passes, stored before the own maps were made, was shown as measured here."""
     foreign, own = (replace(make_result(make_run(seed=seed)), rankings="1") for seed in range(2))
