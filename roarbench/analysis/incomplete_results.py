@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roarbench.analysis.correctness_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.common.text import format_count
+from roarbench.common.text import format_count, list_some
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs
@@ -51,13 +51,17 @@ class ProtocolRuns:
         return bool(self.own.missing or counts and counts.missing)
 
     def describe_missing(self, shown: Mapping[str, str]) -> str:
-        """Return the missing runs in words: of the suite's own rows, then of each added row; empty without any.
+        """Return the missing runs in words: of the suite's own rows, then of added rows; empty without any.
 
         `shown` has the names of added estimators by id; others are left out.
         """
         counts = [self.own.describe()] if self.own.missing else []
-        rows = [(shown[name], count) for name, count in self.added.items() if name in shown]
-        return ", ".join([*counts, *(count.describe(name) for name, count in rows if count.missing)])
+        rows = defaultdict[RunCounts, list[str]](list)  # those with equal counts are told together
+        for name, count in self.added.items():
+            if name in shown and count.missing:
+                rows[count].append(shown[name])
+        told = (count.describe("each of " * (len(names) > 1) + list_some(names)) for count, names in rows.items())
+        return ", ".join([*counts, *told])
 
 
 def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> ProtocolRuns:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from leaderboard.build_board_contents import add_missing_runs_to_headline, make_combined_board
-from roarbench.analysis.incomplete_results import RunCounts
+from roarbench.analysis.incomplete_results import ProtocolRuns, RunCounts
 from roarbench.analysis.suite_judges import compare_rows, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.evaluated_rows import EvaluatedRows
@@ -164,6 +164,17 @@ def test_added_row_counts_for_itself_and_left_out_levels_do_not_count():
     chosen = make_table(replace(low, included_levels={(ROAR, Unit.SCALAR): (0.9,)}), "roar")
     assert chosen.runs.own == RunCounts(0, 15)  # and the three untouched runs
     assert not any(point.cell.t == 0 and point.cell.estimator != CLEAN for point in whole.results)
+
+
+def test_added_rows_with_equal_counts_are_told_together():
+    """A published table of 33 added rows had a sentence of 33 equal parts, fifteen lines long."""
+    counts = dict.fromkeys(("ig", "gb", "lrp", "gradcam"), RunCounts(18, 36))
+    runs = ProtocolRuns(RunCounts(1, 9), counts | {"grad": RunCounts(1, 36, 1), "sobel": RunCounts(0, 36)})
+    said = (
+        "1 of 9 runs is missing, 18 of 36 runs of each of ig, gb, lrp and 1 more are missing, "
+        "1 of 36 runs of grad is missing (1 failed)"
+    )
+    assert runs.describe_missing({name: name for name in runs.added}) == said
 
 
 def test_two_estimators_are_compared_by_own_network_gain():
