@@ -14,7 +14,7 @@ from roarbench.analysis.suite_judges import Mark, SuiteJudges, do_marks_apply_to
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
-from roarbench.common.text import TABLE_WORDS, format_count, format_percent_number, list_some
+from roarbench.common.text import TABLE_WORDS, format_percent_number, list_some
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import (
@@ -249,7 +249,9 @@ class SuiteTable:
     @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
-        return self.describe_measurement(self.suite_results.reference_accuracy_text)
+        is_part = 0 < self.board.references < len(self.suite_results.references)  # fewer seeds than references
+        used = f"{self.board.references} of " * is_part
+        return self.describe_measurement(f"{used}{self.suite_results.reference_accuracy_text}")
 
     def describe_measurement(self, references: str = "") -> str:
         """Return the caption with these words on the accuracies of the explained networks."""
@@ -270,8 +272,6 @@ class SuiteTable:
             counts, most = sorted({row.seeds for row in board.rows if row.seeds}), max(planned, default=0)
             networks = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
             networks += f" of {most}" * (max(counts, default=0) < most)
-            if 0 < board.references < suite.references:  # fewer seeds than explained networks
-                networks += f", explaining {format_count(board.references, 'reference')}"
         agreeing = " on which all networks agree" * board.protocol.scores_all_network_pairs
         images = f"{board.images} test image{'s' * (board.images != 1)}{agreeing}"
         parts = [

@@ -307,9 +307,15 @@ def test_caption_states_levels_seeds_and_images():
     for rows, said in ((one, "1 seed of 3"), ((*one, *whole), "1 or 3 seeds"), (whole, "3 seeds"), ((), "no seeds")):
         assert f"; {said}" in make_table_with_board(rows=rows).caption
     assert "; the reference, not retrained; " in make_table_with_board(protocol=SHOWN["morf"]).caption
-    fewer = make_table_with_board(references=2)  # `quick` trains five references, and its ROAR explains three
-    results = replace(fewer.suite_results, suite=replace(fewer.suite_results.suite, references=5))
-    assert "; 2 seeds of 3, explaining 2 references; " in replace(fewer, suite_results=results).caption
+
+
+def test_caption_counts_references_that_table_uses(monkeypatch):
+    """`quick` trains five references, and its ROAR has three seeds: the caption said that it had five."""
+    monkeypatch.setattr(SuiteResults, "reference_accuracy_text", "5 references 73.1%, … correct")
+    for used, said in ((3, "; 3 of 5 references 73.1%"), (5, "; 5 references 73.1%"), (0, "; 5 references 73.1%")):
+        table = make_table_with_board(references=used)
+        results = replace(table.suite_results, references=dict.fromkeys(range(5)))
+        assert said in replace(table, suite_results=results).caption
 
 
 def test_table_is_doubtful_when_zero_gain_control_differs_from_0():
