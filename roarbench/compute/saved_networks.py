@@ -23,9 +23,8 @@ class SavedWithSource:
         """Change a network's class, in place, to a subclass of the same name whose pickles contain `source`."""
         kind: Any = type(network)
         members = {"definitions": definitions, "source": source, "__module__": kind.__module__, "__doc__": kind.__doc__}
-        if hasattr(kind, "__deepcopy__"):  # of a class of torch.fx
-            members["__deepcopy__"] = kind.__deepcopy__
-        network.__class__ = type(kind.__name__, (cls, kind), members)
+        # the kind is first, so that objects keep the layout of a kind with an abstract base, and torch.fx its copying
+        network.__class__ = type(kind.__name__, (kind, cls), members)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Return a function, and its arguments, that rebuild this network."""
@@ -55,7 +54,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, part: Any) -> Any:
         """Pickle the network itself as an object of its own class."""
         if part is self.network:
-            return make_empty_object, (type(part).__bases__[1],), vars(part)
+            return make_empty_object, (type(part).__bases__[0],), vars(part)
         return NotImplemented
 
 

@@ -241,6 +241,7 @@ def test_networks_can_be_copied_pickled_and_saved_whole(name, tmp_path):
 
 
 OWN_CLASSES = """
+from abc import ABC
 from dataclasses import dataclass
 from torch import nn
 
@@ -259,15 +260,27 @@ class Net(nn.Module):
     def forward(self, x):
         return self.head(self.change(x.flatten(1)))
 
+class Part(ABC):
+    pass
+
+class Classifier(Part):
+    pass
+
+class OfParts(Classifier, Net):
+    pass
+
 def build(classes, channels, size):
     return Net(classes, Config())
+
+def build_of_parts(classes, channels, size):
+    return OfParts(classes, Config())
 
 def build_nested(classes, channels, size):
     return nn.Sequential(Net(classes, Config()), nn.Identity())
 """
 
 
-@pytest.mark.parametrize("function", ["build", "build_nested"])
+@pytest.mark.parametrize("function", ["build", "build_of_parts", "build_nested"])
 def test_networks_of_a_file_can_be_copied_pickled_and_saved_whole(function, tmp_path):
     model = build_network(f"net.{function}@0", 2, 3, 4, torch.Generator().manual_seed(0), OWN_CLASSES).eval()
     kind, images, path = type(model), torch.randn(2, 3, 4, 4), tmp_path / "network.pt"
