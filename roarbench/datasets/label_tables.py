@@ -168,10 +168,9 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         rows.append([found[1], *found[2].split()] if found and names_image(found[1]) else line.split())
     if {len(row) for row in rows[1:]} == {len(rows[0]) + 1} and not names_image(rows[0][0]):
         rows[0].insert(0, PATH_NAMES[0])  # names of the columns of values alone, as in CelebA
-    elif len({len(row) for row in rows}) > 1 < min(map(len, rows)) and (
-        names_image(rows[0][0]) or len(rows[0]) < max(map(len, rows))  # a name for each column, as in MIAS
-    ):
-        return [[row[0], " ".join(row[1:])] for row in rows]
+    elif len({len(row) for row in rows}) > 1 < min(map(len, rows)):
+        width = 2 if names_image(rows[0][0]) else len(rows[0])  # names of columns tell how many there are
+        return [[*row[: width - 1], " ".join(row[width - 1 :])] for row in rows]
     return rows
 
 

@@ -56,6 +56,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ("labels.csv", "label|image\n007|1.png\n7|2.png\nNA|3.jpg\nnull|4.jpg\n"),
         ("labels.txt", "1.png|007|a b\n2.png|7|a, b\n3.jpg|NA|b\n4.jpg|null|c\n"),
         ("labels.txt", "image label x y\n1 007 5 6\n2 7\n3 NA\n4 null 5 6\n"),  # as in MIAS
+        ("labels.txt", "image label text\n1 007 a b\n2 7 a\n3 NA a b c\n4 null a\n"),
     ],
 )
 def test_labels_are_text_of_each_image(tmp_path, name, content):
@@ -126,6 +127,19 @@ def test_files_are_joined_by_id_or_by_name(tmp_path):
         ("1", "2"),
         ("1", "2"),
     ]
+
+
+def test_ids_that_are_names_of_other_images_are_joined(tmp_path):
+    """Files of CUB-200's form whose images are `1.png` and so on gave ids for names, and no splits."""
+    paths = [f"{'ab'[n % 2]}/{n}.png" for n in range(20)]
+    for n, path in enumerate(paths):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(png(np.full((8, 8, 3), 9 * n, np.uint8)))
+    (tmp_path / "images.txt").write_text("".join(f"{n} {path}\n" for n, path in enumerate(reversed(paths))))
+    (tmp_path / "train_test_split.txt").write_text("".join(f"{n} {int(n > 7)}\n" for n in range(20)))
+    record = infer_dataset(tmp_path, lambda line: None)
+    tested, _ = list_images_and_class_names(record, tmp_path).splits[Split.TEST]
+    assert sorted(tested) == sorted(paths[-8:])
 
 
 def test_pattern_of_columns_names_images(tmp_path):
