@@ -1,6 +1,6 @@
 """Build the contents of boards from tables of a suite; headlines count the rows that are *shown* to be better."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,11 +60,16 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     return " ".join(filter(None, sentences))
 
 
-def add_missing_runs_to_headline(headline: str, tables: Iterable[SuiteTable]) -> str:
+def describe_missing_own_runs(tables: Sequence[SuiteTable]) -> str:
+    """Return the missing runs of the suite's own rows in words, such as `ROAR: 6 of 99 runs are missing`, or ""."""
+    several = len(tables) > 1
+    texts = [(table.board.protocol.title, table.runs.describe_missing({})) for table in tables if table.has_results]
+    return "; ".join(f"{f'{title}: ' * several}{text}" for title, text in texts if text)
+
+
+def add_missing_runs_to_headline(headline: str, tables: Sequence[SuiteTable]) -> str:
     """Add missing runs of the suite's own rows, which alone are counted, to a headline unless it is empty."""
-    texts = {table.board.protocol.title: table.runs.describe_missing({}) for table in tables}
-    several = len(texts) > 1
-    missing = "; ".join(f"{f'{title}: ' * several}{text}" for title, text in texts.items() if text)
+    missing = describe_missing_own_runs(tables)
     return f"{headline} Unfinished: {missing}." if headline and missing else headline
 
 
@@ -134,7 +139,7 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         protocol=protocol,
         levels=board.levels,
         headline=add_missing_runs_to_headline(headline, [table]),
-        facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
+        facts=list_facts([table], table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         rows=rows,
@@ -179,8 +184,9 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     )
 
 
-def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
-    """Return facts about a table: protocol, data, networks, images, rows, date and origin."""
+def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
+    """Return facts about tables of a suite: protocol, data, networks, images, rows, date, missing runs and origin."""
+    *_, table = tables
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, network = suite.dataset_record, shorten_line(suite.architecture_names)
     controls = [name for name in names if find_estimator_or_placeholder(name).has_control_verdict]
@@ -197,7 +203,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
-        f"unfinished: {table.runs.own.describe()}" if table.runs.own.missing and table.has_results else "",
+        f"unfinished: {missing}" if (missing := describe_missing_own_runs(tables)) else "",
         *table.common_facts,
     )
     return tuple(filter(None, facts))
@@ -233,7 +239,7 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
     headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
         headline=add_missing_runs_to_headline(headline, both.tables),
-        facts=list_facts(both.own_network, [row.id for row in rows], gains, images),
+        facts=list_facts(both.tables, [row.id for row in rows], gains, images),
         # the page itself defines the gains, as the first two notes do, and its rows say `unfinished` in words
         caption=tuple(note.replace(f" ({UNFINISHED_SIGN})", "") for note in both.all_notes[2:]),
         boards=boards,

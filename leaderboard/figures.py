@@ -121,13 +121,13 @@ class Scatter(NamedTuple):
 def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     """Build the plot of own-network gain against passes; None if fewer than two rows have both."""
     own = board.boards[1]
-    rows = [row for row in own.rows if row.passes and row.value.value is not None]
+    searches = {row.id: search for row in own.rows if (search := find_search(row.id))}
+    others = {name for name, search in searches.items() if search.order is not OWN_NETWORK.order}  # compared with none
+    rows = [row for row in own.rows if row.passes and row.value.value is not None and row.id not in others]
     if len(rows) < 2:
         return None
     dots = [Dot(format_id_with_samples(row.id), row.control, row.passes or 0.0, row.value) for row in rows]
     values = "; ".join(f"{dot.id} {dot.passes:g} and {format_interval(dot.gain)}" for dot in dots)
-    found = ((dot, find_search(dot.id)) for dot in dots)
-    searches = [dot for dot, search in found if search and search.order is OWN_NETWORK.order]
     unknown = any(row.passes is None and row.value.value is not None for row in own.rows)
     plot = Scatter(
         dots,
@@ -136,7 +136,7 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(own.gain)}: {own.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * unknown,
-        tuple(sorted((dot.passes, _get_own_gain(dot)) for dot in searches)),
+        tuple(sorted((row.passes or 0.0, row.value.value or 0.0) for row in rows if row.id in searches)),
     )
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
     ordered = sorted(plot.dots, key=_get_own_gain, reverse=True)

@@ -11,6 +11,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Affine2D, Bbox
 
+from roarbench.analysis.incomplete_results import UNFINISHED_SIGN
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import fit_on_one_line
@@ -117,10 +118,11 @@ def plot_gains(
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
     *_, (last_label, last) = panels.items()
-    with_passes = {name: bar for name, bar in last.items() if bar and name in passes}
+    with_passes = {name: bar for name, bar in last.items() if bar and bar.gain.value is not None and name in passes}
     has_searches = any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in with_passes.values())
     width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1) + _PASSES_PANEL_WIDTH * has_searches
-    notes = [part for line in caption for part in wrap_text(line, width, FONT_POINTS)]
+    unsigned = (line.replace(f" ({UNFINISHED_SIGN})", "") for line in caption)  # no bar has this sign
+    notes = [part for line in unsigned for part in wrap_text(line, width, FONT_POINTS)]
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines()) + LINE_INCHES * len(notes)
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:

@@ -19,7 +19,7 @@ from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import make_table_of_both_gains
 
-ROWS = ("random", "grad", "ig", "search(passes=2)", "search")
+ROWS = ("random", "grad", "ig", "search(passes=2)", "search", "search(passes=2,order=lerf)")  # the last: not drawn
 
 
 def test_board_draws_gain_against_passes(tmp_path, monkeypatch):

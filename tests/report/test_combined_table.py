@@ -224,6 +224,14 @@ def test_plot_gains_draws_interval_of_measured_zero_gain():
     assert intervals == [[-1.6, 1.6]]
 
 
+def test_plot_has_no_number_of_passes_and_no_sign_that_no_row_shows():
+    gains, verdicts = (Estimate(5.0, 4.0, 6.0), Estimate(), Estimate(1.0, 0.0, 2.0)), OwnNetworkVerdict
+    bars = dict(zip(("grad", "ig", "search"), map(Bar, gains, (verdicts.OPEN, None, verdicts.CONTROL)), strict=True))
+    figure = plot_gains({"": bars}, "", ["Unfinished (‡): 1 run."], {"grad": 2.0, "ig": 50.0, "search": 8.0})
+    assert figure.axes[1].get_xticks().tolist() == [2.0, 8.0], "ig failed"
+    assert figure.legends[0].get_title().get_text() == "Unfinished: 1 run."
+
+
 def test_doubts_about_a_gain_stand_beside_its_bar():
     """Signs stand behind the interval, or behind 0 if the gain is below; doubts about a row stand after its name."""
     bars = {

@@ -110,12 +110,16 @@ def test_json_and_csv_count_missing_and_planned_runs(complete, unfinished):
 def test_combined_table_marks_the_unfinished_protocol_only(complete, unfinished):
     """ROAR is finished, with 3 untouched runs and 3 of each of three rows."""
     table = make_combined_table(unfinished)
+    without_roar = remove(complete, lambda point: point.cell.estimator == "ig" and point.cell.retrain is ROAR.retrain)
     assert (table.roar.runs.own, table.own_network.runs.own) == (RunCounts(0, 12), RunCounts(3, 30))
     page = render(table, "markdown")
     assert "Own-network gain: Unfinished (‡): 3 of 30 runs are missing; verdicts may change." in page
     assert " above 0‡ |" in page and page.count("‡") == 2
     caption = " ".join(make_combined_board(table).caption)  # of a page whose rows have no sign
     assert "Unfinished: 3 of 30 runs are missing; verdicts may change." in caption and "‡" not in caption
+    facts = [make_combined_board(make_combined_table(results)).facts for results in (unfinished, without_roar)]
+    assert "unfinished: Own-network gain: 3 of 30 runs are missing" in facts[0]
+    assert "unfinished: ROAR: 3 of 12 runs are missing" in facts[1], "the facts counted runs of own-network gain alone"
     assert "‡" not in render(make_combined_table(complete), "markdown")
     record = json.loads(render(table, "json"))
     assert [record[name]["missing_runs"] for name in ("roar", "own_network")] == [0, 3]
