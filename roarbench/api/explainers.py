@@ -21,12 +21,13 @@ from roarbench.common.errors import CallerError, RoarbenchError, RunError
 from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
 from roarbench.common.text import describe_error, list_some
 from roarbench.compute.map_ranking import compute_largest_tie_shares
-from roarbench.compute.network_checks import have_logits_gradient
+from roarbench.compute.network_checks import have_logits_gradient, list_modules_with_backward_hooks
 from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
 from roarbench.estimators.estimator import Batch, Estimator, Search
+from roarbench.submissions.network_changes import compute_logits_and_gradients
 from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
 _HOOKS = "add hooks anew in each call: those that its first call left in the network were removed"
@@ -88,6 +89,9 @@ def explain_failure(names: Sequence[str], batch: ExplainedBatch, guard: CallGuar
             seen = "the network's logits have no gradient, because its forward uses no_grad, detach or NumPy"
             raise CallerError(f"{seen}; use an estimator without gradients, such as 'occlusion'") from error
         subject, remedy = list_some(names), f"correct it, or leave {list_some(names)} out"
+        hooked = list_modules_with_backward_hooks(find_own_network(batch.model))
+        if hooked and compute_logits_and_gradients(batch.model, batch.images)[1] is None:
+            remedy = f"backward hooks of '{hooked[0]}' fail: remove them (of Opacus: by .to_standard_module())"
         if "torch.utils.checkpoint" in str(error) or "CheckpointError" in type(error).__name__:
             remedy = "the network recomputes activations; switch its gradient checkpointing off for evaluation"
         if "unexpected keyword argument 'inputs'" in str(error):  # (*args, **kwargs) has the form of Quantus' functions

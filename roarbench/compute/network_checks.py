@@ -281,13 +281,16 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     is_rounded = 2 * _STEP * steepest <= _ROUNDING * _measure_scale(logits)
     if logits.dtype != torch.float64 or is_rounded or not agrees or not differs:
         return ""
-    modules = model.named_modules()
-    hooked = [path for path, module in modules if module._backward_hooks or module._backward_pre_hooks]
-    cause = "a hook, detach, or an operation with a backward of its own"
-    if hooked:
-        cause = f"backward hooks of '{hooked[0]}'"
+    hooked = list_modules_with_backward_hooks(model)
+    cause = f"backward hooks of '{hooked[0]}'" if hooked else "a hook, detach, or an operation with its own backward"
     seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"
     return f"{seen}; remove this, unless maps are meant to explain with the changed gradient"
+
+
+def list_modules_with_backward_hooks(model: nn.Module) -> list[str]:
+    """Return the paths of these modules."""
+    modules = model.named_modules()
+    return [path for path, module in modules if module._backward_hooks or module._backward_pre_hooks]
 
 
 def _copy_to_float64(model: nn.Module) -> Callable[[Tensor], Any]:

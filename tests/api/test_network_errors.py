@@ -100,7 +100,15 @@ def compute_gradient_inside(layers, x):
     return maps + 0 * slope.sum()
 
 
+def make_with_failing_hook():
+    """Make a network whose hook expects what a pass in training mode keeps, as Opacus' GradSampleModule does."""
+    network, kept = Network(), []
+    network.layers[0].register_full_backward_hook(lambda *call: kept.pop())
+    return network
+
+
 REFUSED = {
+    "backward hook": (make_with_failing_hook, "ig", "pop from empty list; backward hooks of 'layers.0' fail: remove"),
     "checkpoint, reentrant": (lambda: Network(lambda f, x: checkpoint(f, x, use_reentrant=True)), "grad",
         "grad raised RuntimeError: When use_reentrant=True.*; the network recomputes activations; switch its gradient"),
     "checkpoint": (lambda: Network(lambda f, x: checkpoint(f, x, use_reentrant=False)), "deeplift",
