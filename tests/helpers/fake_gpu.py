@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import affine_grid, batch_norm, grid_sample
 from torch.overrides import TorchFunctionMode
@@ -160,6 +161,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (Tensor, "backward", lambda loss: None),  # gradients are torch's business: the optimiser has nothing to do
             (torch.autograd, "grad", lambda output, inputs, **options: (torch.zeros_like(inputs),)),
             (torch, "compile", lambda model, **options: model),
+            (fake_tensor, "init_gpu_context", lambda device: None),  # a torch with CUDA would ask for a driver
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "mem_get_info", lambda device: (gpu.memory, gpu.memory)),
             (torch.cuda, "memory_reserved", lambda device: 0),
