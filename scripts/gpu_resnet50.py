@@ -169,8 +169,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of both parquet files; without it, the Hugging Face hub")
     parser.add_argument("--out", type=Path, default=Path("build/resnet50"))
     parser.add_argument("--minutes", type=float, default=12)
-    workers = min(_GPU_WORKERS, count_cores()) if list_gpu_ids() else count_cores()
-    parser.add_argument("--workers", type=int, default=workers)
+    parser.add_argument("--workers", type=int, help=f"default: one per core, but at most {_GPU_WORKERS} on a GPU")
     parser.add_argument("--suite", default=SUITE, help="for trials: a smaller suite with the same parts")
     parser.add_argument("--max-images", type=int, help="for trials: images per split")
     arguments = parser.parse_args()
@@ -178,7 +177,8 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)  # the end of the time is Ctrl-C: workers save their state
     signal.setitimer(signal.ITIMER_REAL, 60 * arguments.minutes, _AGAIN)
     try:
-        failed = run_parts(arguments.data, arguments.out, arguments.workers, arguments.suite, arguments.max_images)
+        workers = arguments.workers or (min(_GPU_WORKERS, count_cores()) if list_gpu_ids() else count_cores())
+        failed = run_parts(arguments.data, arguments.out, workers, arguments.suite, arguments.max_images)
         sys.exit(1 if failed else 0)
     except RoarbenchError as error:
         print(error, file=sys.stderr)

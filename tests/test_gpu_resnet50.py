@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import gpu_resnet50
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from PIL import Image
 from sqlalchemy import text
 
+from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.execution.forecast import GPU, Rates, assume_rates
@@ -188,7 +190,11 @@ def test_script_stops_at_time_limit(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().out == "stopped after 0.001 minutes; the same command resumes\n"
 
 
-def test_script_prints_one_line_for_bad_input(monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("gpu_works", [True, False])
+def test_script_prints_one_line_for_bad_input(gpu_works, monkeypatch, capsys, tmp_path):
+    """The folder is absent; or CUDA fails, for example because of MPS, before the folder is read."""
+    if not gpu_works:
+        monkeypatch.setattr(gpu_resnet50, "list_gpu_ids", Mock(side_effect=CallerError("CUDA fails")))
     options = ["gpu_resnet50.py", "--data", str(tmp_path / "absent"), "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", options)
     before = signal.getsignal(signal.SIGALRM)
@@ -198,7 +204,8 @@ def test_script_prints_one_line_for_bad_input(monkeypatch, capsys, tmp_path):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert (error.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
+    printed = capsys.readouterr().err
+    assert (error.value.code, printed.count("\n"), "CUDA fails" in printed) == (2, 1, not gpu_works)
 
 
 def test_packed_image_decodes_to_pixels_of_record(photographs):
