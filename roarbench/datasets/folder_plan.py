@@ -136,8 +136,8 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
             example, depth = join_paths(holding[0], train, min(deeper)), above.count("/") + 2
             remedy += f", and class_depth = {depth}, too, if folders such as '{example}' are"
         if len(holding) == 1:
-            seen = f"{root / base}: {listed} holds the folders '{train}' and '{test}', beside other folders"
-            raise DataError(f"{seen}; name {root / base / holding[0]} if it is the data set")
+            seen = f"{listed} holds the folders '{train}' and '{test}', beside other folders"
+            return replace(plan, problem=f"{seen}; name {root / base / holding[0]} if it is the data set")
         raise DataError(f"{seen}; {remedy}, or name one of these folders")
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])

@@ -5,6 +5,7 @@ values of a column. A file that names no image, as `image_class_labels.txt` of C
 its first column.
 """
 
+import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -193,7 +194,8 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
         raise DataError(f"{describe_columns(tables[0])}, expected the split_column '{wanted.split}'")
     if not labels and not splits:
         seen = describe_columns(tables[0])
-        raise DataError(f'{seen}; none is clearly that of the labels; write label_column = "COLUMN"')
+        remedy = f'write labels = {json.dumps([*patterns])} and label_column = "COLUMN"'
+        raise DataError(f"{seen}; none is clearly that of the labels; {remedy}")
     single, several = _separate_several_labels(labels)
     path, label, split = (next(filter(None, names), "") for names in zip(*(c[:3] for c in columns), strict=True))
     return ImageLabels(single, splits, tuple(missing), several, LabelColumns(path, label, split))

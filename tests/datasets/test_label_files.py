@@ -154,7 +154,7 @@ def test_pattern_of_columns_names_images(tmp_path):
     [
         ("path,label\n1,x\na/1.png,y\n", "labels.csv gives a/1.png the labels 'x' and 'y'; an image may have one"),
         ("path,label\n1,x\n2,y,z\n", "row 3 has 3 values, but there are 2 columns; put values that contain"),
-        ("path,size,width\n1,3,4\n2,3,4\n", "columns 'path', 'size', 'width'; none is clearly that of the labels"),
+        ("path,size,width\n1,3,4\n2,3,4\n", 'none is clearly that of the labels; write labels = ."labels.csv". and'),
         ("path,color,species_id\n1,3,4\n2,3,5\n", "columns 'path', 'color', 'species_id'; none is clearly that of"),
         ("path,label\n8,x\n9,y\n", "columns 'path', 'label', but none names an image in .*; write path_column"),
         ("", "labels.csv is empty; expected a row for each image"),
@@ -731,6 +731,17 @@ def test_lists_of_images_and_labels_in_one_folder_give_both(tmp_path, place, fig
     listed = list_images_and_class_names(record, tmp_path / place)
     assert (record.train_split, record.test_split, listed.classes) == ("trainval.txt", "test.txt", ["a", "b"])
     assert [len(paths) for paths, _ in listed.splits.values()] == [14, 6]
+
+
+def test_label_file_is_read_though_only_one_folder_holds_splits(tmp_path):
+    """A folder of figures beside `images/train` and `images/test` of a competition led to a refusal."""
+    for n in range(30):
+        path = tmp_path / ("results/plot.png" if not n else f"images/{'train' if n > 5 else 'test'}/{n}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png(np.full((8, 8, 3), n, np.uint8)))
+    (tmp_path / "train.csv").write_text("id,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(6, 30)))
+    record = infer_dataset(tmp_path, lambda line: None)
+    assert (record.label_files, record.classes, record.share) == (("train.csv",), 2, 0.3)
 
 
 def test_names_from_another_machine_are_found_in_the_only_folder(tmp_path):
