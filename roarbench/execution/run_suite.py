@@ -144,7 +144,7 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
         console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
         return rates
 
-    failed = 0
+    failed, stored = 0, suite_results
     # ROAR's table needs the runs of its cells, and those of retrained networks at t = 0
     retrained = (run for run in todo if run.cell.retrain is ROAR.retrain)
     left_of_roar = {run for run in retrained if run.cell.order is ROAR.order or run.cell.estimator == CLEAN}
@@ -157,7 +157,7 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
                 left_of_roar.clear()
                 if left:
                     request.on_roar_complete()
-            if event.step.first_run in reference_runs:
+            if event.step.first_run in reference_runs and len(stored.references) < len(reference_runs):
                 found = store.read_results([run.key for run in reference_runs])
                 scored = {number: found[run.key] for number, run in enumerate(reference_runs) if run.key in found}
                 stored = replace(suite_results, references=scored)

@@ -80,6 +80,19 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     assert call("run", *PART, "--store", tmp_path).code == 0
 
 
+def test_accuracy_of_references_is_printed_once(call, tmp_path, monkeypatch):
+    """Two commands shared the references' steps, and each printed all accuracies after each step."""
+    work = run_suite.do_steps_on_workers
+
+    def yield_each_event_twice(*given):
+        for event in work(*given):
+            yield from (event, event)
+
+    monkeypatch.setattr(run_suite, "do_steps_on_workers", yield_each_event_twice)
+    words = ("--estimators", "grad", "--protocol", "roar", "--seeds", "1", "--store", tmp_path)
+    assert call("run", *SMALL, *words).err.count(" on untouched test images") == 1
+
+
 @pytest.mark.parametrize(
     ("recipe", "engine", "gpus", "warns"),
     [
