@@ -33,6 +33,7 @@ _CONVOLUTIONS = {F.conv1d, F.conv2d}
 _POOLS = {F.avg_pool1d, F.avg_pool2d, F.max_pool1d, F.max_pool2d, torch.max_pool1d, torch.max_pool2d}
 _OF_SIGNALS = {F.conv1d, F.avg_pool1d, F.max_pool1d, torch.max_pool1d}
 _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {F.relu_, torch.relu_, Tensor.relu_}
+_NORMS = {F.group_norm, torch.group_norm, F.instance_norm, torch.instance_norm}  # over positions
 _GATES = {torch.sigmoid, F.sigmoid, Tensor.sigmoid, F.hardsigmoid}
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 
@@ -90,12 +91,15 @@ def apply_without_neighbours(call: Any, arguments: Sequence[Any], options: dict[
 
     Convolutions and pools first average the input's positions over equal cells, one for each position of the output,
     and a kernel has one weight, with the kernel's norm and the sign of its sum. Each token attends to itself. Gates of
-    channels are constant. ReLUs pass everything on, so that a few dead channels do not hide positions.
+    channels are constant. Normalisations over positions divide by one number. ReLUs pass everything on, so that a few
+    dead channels do not hide positions.
     """
     if call in _RELUS:
         return arguments[0].clone() if arguments else options["input"].clone()
     if call in _RELUS_IN_PLACE:
         return arguments[0]
+    if call in _NORMS or (call is F.layer_norm and len(arguments) > 1 and len(arguments[1]) > 1):
+        return arguments[0] / arguments[0].std().clamp(min=1e-6)
     if call in _CONVOLUTIONS or call in _POOLS:
         named = dict(zip(_CONVOLUTION_ARGUMENTS if call in _CONVOLUTIONS else ("input",), arguments, strict=False))
         return _apply_to_cells(call, arguments[len(named) :], named | options)

@@ -205,6 +205,37 @@ def test_map_does_not_depend_on_how_network_is_written(kind, n):
     torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
 
 
+class Normalised(Plain):
+    """A network that normalises over positions, so that each position depends on all others."""
+
+    def __init__(self, normalise):
+        super().__init__()
+        self.normalise = normalise
+
+    def make_features(self, x):
+        for layer in (self.first, self.second, self.point):
+            x = F.relu(self.normalise(layer(x)))
+        return x
+
+
+NORMALISATIONS = {
+    "group": lambda x: F.group_norm(x, 1),
+    "instance": F.instance_norm,
+    "layer": lambda x: F.layer_norm(x, x.shape[1:]),
+}
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS.values(), ids=NORMALISATIONS)
+def test_map_of_network_that_normalises_over_positions_is_of_its_last_layer(normalise):
+    """Regression: the layer was an earlier one, or the tensor before the normalisation."""
+    network, batch = Normalised(normalise), make_batch()
+    batch = batch._replace(images=batch.images[..., :8, :8])  # the last layer has 2 x 2 positions
+    network.load_state_dict(make_plain().state_dict())
+    expected = compute_gradcam_by_hand(network.eval(), batch)
+    assert expected.amax((1, 2, 3)).gt(0.01).any()
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["hires-cam", "layer-cam", "score-cam", "guided-gradcam"])
 def test_other_maps_do_not_depend_on_how_network_is_written(name):
     batch = make_batch()
