@@ -88,8 +88,9 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         search = replace(search, problems=(said, *search.problems))
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
     by_folders = () if choice.labels else (*plan.said, *_describe_contradictions(plan, search))
-    problems = () if choice.labels and choice.labels.usual else search.problems
-    lines = [*by_folders, *problems, *choice.said]
+    lines = [*by_folders, *choice.said]
+    if not (choice.labels and choice.labels.usual):
+        lines += (f"warning: {problem}" for problem in search.problems)
     files = [file for each in (folder, root) for file in sorted(each.iterdir()) if file.is_file()]
     names = [name for name in dict.fromkeys(file.name for file in files) if name.lower().endswith(_UNREAD_LABELS)]
     if not choice.labels and (unread := [name for name in names if _UNREAD_NAMES.search(name)]):

@@ -187,9 +187,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
 
     `train1.txt` and `test1.txt` are a pair, as are `trainval.txt` and `test.txt`; `train1.txt` and `test2.txt` are not.
     """
-    by_name: dict[str, str] = {}
-    for path in sorted(lists):
-        by_name.setdefault(path.rpartition("/")[2].rpartition(".")[0], path)
+    by_name = {path.rpartition("/")[2].rpartition(".")[0]: path for path in sorted(lists, reverse=True)}
     usable = {name for name, path in by_name.items() if 2 * len(lists[path] & classified) >= len(lists[path])}
     pairs = [
         (train, test)
@@ -199,7 +197,7 @@ def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) 
     if not pairs:
         return None
     train, test = (by_name[name] for name in pairs[0])
-    others = [name for name in by_name if name not in pairs[0] and any(name in pair for pair in pairs)]
+    others = [name for name in sorted(by_name) if name not in pairs[0] and any(name in pair for pair in pairs)]
     more = f"; not used: {list_quoted([by_name[name] for name in others])}" if others else ""
     return (train, test), f"splits: the lists '{train}' and '{test}'{more}"
 

@@ -291,7 +291,7 @@ _KINDS = (
     _Kind(r".*\.(pt|pth)", "a file of torch.save", f"{_ARRAYS}"),
     _Kind(r".*\.(tfrecords?|tfrecord-.*|tfrecords-.*)", "a TFRecord file", _SAVE),
     _Kind(r"(data|lock)\.mdb|.*\.lmdb", "an LMDB database", _SAVE),
-    _Kind(r".*\.(rec|beton|msgpack|lance)", "a database of records", _SAVE),
+    _Kind(r".*\.(rec|beton|msgpack|lance|mds)", "a database of records", _SAVE),
     _Kind(r".*\.(db|sqlite3?|duckdb)", "a database", "write parquet, a CSV file, or image files in a folder per class"),
     _Kind(r".*\.(dcm|dicom|nii|nii\.gz|mha|mhd|nrrd)", "a medical image file", f"{_SAVE}, with 8 or 16 bits"),
     _Kind(r".*\.(heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)", "an image in a format that is not read",

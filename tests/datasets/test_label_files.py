@@ -645,7 +645,7 @@ def test_label_files_beside_folder_are_named(tmp_path, name):
     (tmp_path / "set" / name).write_text("file,split\n" + "".join(f"{n:02}.png,train\n" for n in range(8)))
     infer_dataset(folder, said.append)
     seen = f"the images are named in '{name}' beside the folder 'images'; to use its labels or splits, name the"
-    assert f"{seen} folder above: roarbench new-suite {tmp_path / 'set'}" in said
+    assert f"warning: {seen} folder above: roarbench new-suite {tmp_path / 'set'}" in said
 
 
 @pytest.mark.parametrize(
