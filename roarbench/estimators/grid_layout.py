@@ -34,6 +34,10 @@ _POOLS = {F.avg_pool1d, F.avg_pool2d, F.max_pool1d, F.max_pool2d, torch.max_pool
 _OF_SIGNALS = {F.conv1d, F.avg_pool1d, F.max_pool1d, torch.max_pool1d}
 _RELUS, _RELUS_IN_PLACE = {F.relu, torch.relu, Tensor.relu}, {F.relu_, torch.relu_, Tensor.relu_}
 _NORMS = {F.group_norm, torch.group_norm, F.instance_norm, torch.instance_norm}  # over positions
+_MOMENTS = {
+    *(torch.mean, Tensor.mean, torch.var, Tensor.var, torch.std, Tensor.std, torch.var_mean, torch.std_mean),
+    *(torch.norm, Tensor.norm, torch.linalg.vector_norm),
+}
 _GATES = {torch.sigmoid, F.sigmoid, Tensor.sigmoid, F.hardsigmoid}
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 
@@ -109,6 +113,11 @@ def apply_without_neighbours(call: Any, arguments: Sequence[Any], options: dict[
         itself = torch.eye(len(arguments[0]), device=arguments[0].device, dtype=torch.bool)
         options = options | {"attn_mask": ~itself, "is_causal": False}
     result = call(*arguments, **options)
+    if call in _MOMENTS:  # of all positions, in a normalisation without a function of torch
+        parts = result if isinstance(result, tuple) else (result,)
+        if all(part.ndim == 4 and part.shape[2:].numel() == 1 for part in parts):
+            parts = tuple(part.mean().expand_as(part) for part in parts)
+            return parts if isinstance(result, tuple) else parts[0]
     if call in _GATES and result.ndim == 4 and result.shape[2:].numel() == 1:
         return torch.full_like(result, 0.5)
     if call in _SOFTMAX and result.ndim > 2 and result.shape[-1] == result.shape[-2]:

@@ -222,6 +222,9 @@ NORMALISATIONS = {
     "group": lambda x: F.group_norm(x, 1),
     "instance": F.instance_norm,
     "layer": lambda x: F.layer_norm(x, x.shape[1:]),
+    "by hand": lambda x: (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), keepdim=True),
+    "response": lambda x: x * (x.pow(2).mean((2, 3), keepdim=True) + 1e-6).rsqrt(),
+    "variance and mean": lambda x: (x - torch.var_mean(x, (2, 3), keepdim=True)[1]) / x.norm(dim=(2, 3), keepdim=True),
 }
 
 
