@@ -12,6 +12,7 @@ from roarbench.analysis.incomplete_results import drop_unstarted_submissions
 from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import ScoredNetwork
+from roarbench.common.errors import CallerError, Hint
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN, Cell
@@ -34,7 +35,7 @@ from roarbench.store.annotations_and_scores import (
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore, explain_unverified_estimators
+from roarbench.store.results import ResultsStore, explain_unverified_estimators, find_imported_keys
 from roarbench.store.run_result import RunResult
 from roarbench.store.user_files import (
     ImageSource,
@@ -84,6 +85,13 @@ def _load_results(
     stored = {key: known[key] for key in store.find_done_keys(known)} if known else {}
     stored |= store.read_results(by_key.keys() - stored.keys(), by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
+    by_total = {row.total: row for row in results.values()}
+    if len(by_total) > 1:  # rows are compared image by image
+        imported = find_imported_keys(store.database, [row.run.key for row in by_total.values()])
+        wrong, other = sorted(by_total.values(), key=lambda row: row.run.key not in imported)[:2]
+        seen = f"the stored run {wrong.run.key} has {wrong.total:,} test images, but others have {other.total:,}"
+        hint = Hint("; `{}` removes the run from the tables", "runs", (wrong.run.key, "--archive", "REASON"))
+        raise CallerError(seen, hint)
     with_results = {point.cell.estimator for point in results}
     stopped = store.failures.list_stop_reasons_on(version.data) if len(stored) < len(by_key) else {}
     waiting = stopped.keys() - stored.keys()

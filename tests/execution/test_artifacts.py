@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from sqlalchemy import delete, select
 
+from roarbench.analysis.collect_results import collect_results
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
 from roarbench.execution import job_graph, workload
@@ -151,6 +152,12 @@ def test_run_names_imported_row_with_another_number_of_images(tmp_path, store, m
         other.add_results([short])
         with pytest.raises(CallerError, match=f"run {row.run.key} has 7 test images, but the images are 8"):
             run_suite(request, other, console)
+        # seven and eight images have one byte of bits, so a table would take the eighth for a wrong answer
+        other.add_results(each for each in store.read_results(list_result_keys(store)).values() if each is not row)
+        with other.database.begin_exclusive_write() as connection:
+            insert_new(connection, imports, [{"key": row.run.key, "file": "f11e"}])
+        with pytest.raises(CallerError, match=f"run {row.run.key} has 7 test images, but others have 8"):
+            collect_results(SCORED, other, 8, row.run.data)
 
 
 def test_run_derives_plan_once_and_reads_each_result_once(tmp_path, store, monkeypatch):
