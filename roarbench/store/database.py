@@ -162,7 +162,7 @@ def _read_device_and_inode(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-_SQLITE_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
+_SMALLEST_PAGE = 512  # bytes; SQLite 3.40 takes a smaller file for an empty one, and would write over it
 _SHARED_JSON = 2000  # maximum characters of a JSON text that is kept to be reused
 
 
@@ -220,8 +220,8 @@ def _parse_url(url: str) -> URL:
 
 
 def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
-    """Return the engine of an SQLite file; create a missing file unless `read_only`, and refuse other files."""
-    start = b""
+    """Return the engine of an SQLite file; create a missing file unless `read_only`."""
+    size = 0
     try:
         if blocked := next((parent for parent in path.parents if parent.is_file()), None):
             expected = "--store names a folder, --db sqlite:///FILE a database"
@@ -230,15 +230,14 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 path.touch()  # `_connect_to_sqlite` never creates a file
-        if path.exists():
-            with path.open("rb") as file:
-                start = file.read(len(_SQLITE_MAGIC))
+        if path.exists():  # another descriptor of the file would end this process's locks (`_has_file_locks`)
+            size = path.stat().st_size
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
-    if read_only and not start:
+    if read_only and not size:
         raise EmptyStore(f"no results store at {path}")
-    if start not in (b"", _SQLITE_MAGIC):
-        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
+    if 0 < size < _SMALLEST_PAGE:
+        raise StoreError(f"results store {path}: file is not a database; name another file")
     # `_connect_to_sqlite` decides for each read whether the file can change, so reads share no connections
     pool = NullPool if read_only else QueuePool
     return create_engine(

@@ -30,7 +30,7 @@ _LOCKED = f"another process has locked it for more than {PATIENCE} s; wait for t
 _NO_LOCKS = "the file system of this folder has no file locks; use a folder on a local disk, or PostgreSQL (`--db URL`)"
 _SQLITE_ADVICE = {  # by primary result code (https://sqlite.org/rescode.html)
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: "name another file; if this was a store, restore a backup",
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: _FULL,
     sqlite3.SQLITE_READONLY: _NOT_ALLOWED,
@@ -88,7 +88,11 @@ def _advise(error: DBAPIError | sqlite3.Error, where: str) -> str:
 
 
 def _has_file_locks(folder: Path) -> bool:
-    """Try a lock on a new file; closing a second descriptor of the database would end the locks of this process."""
+    """Try a lock on a new file; closing a second descriptor of the database would end the locks of this process.
+
+    Then another process that closes the database deletes the write-ahead log, and what this process writes is lost to
+    others until this process ends (https://sqlite.org/howtocorrupt.html, section 2.2).
+    """
     import fcntl  # only this error needs these imports
     import tempfile
 

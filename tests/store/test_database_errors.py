@@ -12,13 +12,16 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 psycopg = pytest.importorskip("psycopg")
 
 from roarbench.common.errors import StoreError  # noqa: E402
+from roarbench.store.annotations_and_scores import insert_annotations  # noqa: E402
 from roarbench.store.database import open_database  # noqa: E402
 from roarbench.store.database_errors import _is_database_missing, convert_database_errors  # noqa: E402
+from roarbench.store.schema import remarks  # noqa: E402
 
 pytestmark = pytest.mark.process
 CLOSING = """
@@ -29,6 +32,14 @@ from roarbench.store.results import ResultsStore, make_default_url
 DefaultDialect.do_close = lambda dialect, connection: sys.exit(143)  # the signal arrives now
 with ResultsStore.open(make_default_url(Path(sys.argv[1]))):
     pass
+"""
+WRITING_AND_CLOSING = """
+import sys
+from roarbench.store.annotations_and_scores import insert_annotations
+from roarbench.store.database import open_database
+database = open_database(sys.argv[1], read_only=False)
+database.run_write(lambda connection: insert_annotations(connection, {"b": 1}))
+database.close()
 """
 REFUSED = "the server answered and refused the connection"
 STARTING = "the server is starting or stopping; wait, and run the same command again"
@@ -189,3 +200,26 @@ def test_sqlite_codes_give_advice_and_words_do_not():
 def test_signal_while_connection_closes_prints_no_traceback(tmp_path):
     ended = subprocess.run([sys.executable, "-c", CLOSING, tmp_path], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (143, "")
+
+
+def test_reading_a_store_that_this_process_writes_keeps_its_locks(tmp_path):
+    """A table in the midst of `run` must not end the locks: another command would delete the log of this process."""
+    url = f"sqlite:///{tmp_path / 'results.sqlite'}"
+
+    def insert(key):
+        ours.run_write(lambda connection: insert_annotations(connection, {key: 1}))
+
+    def read_keys():
+        database = open_database(url, read_only=True)
+        keys = [row.key for row in database.read(select(remarks.c.key).order_by(remarks.c.key))]
+        database.close()
+        return keys
+
+    ours = open_database(url, read_only=False)
+    insert("a")
+    assert read_keys() == ["a"]
+    subprocess.run([sys.executable, "-c", WRITING_AND_CLOSING, url], check=True)
+    insert("c")
+    assert read_keys() == ["a", "b", "c"]
+    ours.close()
+    assert read_keys() == ["a", "b", "c"]

@@ -276,7 +276,8 @@ def test_schema_version_changes_with_tables():
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda path: path.write_bytes(b"x"), "not an SQLite database"),
+        (lambda path: path.write_bytes(b"x"), "file is not a database; name another file"),
+        (lambda path: path.write_bytes(b"x" * 4096), "file is not a database; name another file"),
         (execute_statements("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
         (execute_statements("UPDATE roarbench_version SET version_num = '0042'"), OTHER),
         (execute_statements("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
