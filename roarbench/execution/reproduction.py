@@ -181,12 +181,15 @@ class Reproduction:
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
         margin = f", 99.9 % of chance differences are below {100 * self.margin:.1f} points" if self.margin else ""
         margin = margin if self.deviation is not None else ", how much trainings differ by chance is unknown"
+        # a result that was changed within the limit is confirmed; on few images the limit is a large share
+        is_within = self.verdict is ReproductionOutcome.WITHIN
+        limit = f" (limit: {int(self._max_differing):,} of {old.total:,})" if is_within else ""
         counted, what = "correct", "correctness differs"
         if old.run.cell.retrain is ScoredNetwork.SIBLINGS:
             counted, what = "predictions kept", "kept predictions differ"
         lines = [
             f"{self.verdict}: {new.correct} of {new.total} {counted}, {old.correct} in the stored run",
-            f"  {what} on {format_count(self.differing, 'image')}, {rankings}{margin}",
+            f"  {what} on {format_count(self.differing, 'image')}{limit}, {rankings}{margin}",
         ]
         if self.reused:
             networks = " and ".join(checksum[:8] for checksum in self.reused)

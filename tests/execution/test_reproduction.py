@@ -53,7 +53,7 @@ def test_equal_results_are_equal_and_other_rankings_or_seconds_are_not_a_reason(
     assert (other.verdict, other.reason) == (WITHIN, "")
     said = other.format_report().splitlines()[:2]  # nothing is trained and no image differs, so chance has no share
     assert said[0].endswith("562 of 2000 predictions kept, 562 in the stored run")
-    assert said[1] == "  kept predictions differ on no images, other rankings"
+    assert said[1] == "  kept predictions differ on no images (limit: 162 of 2,000), other rankings"
 
 
 @pytest.mark.parametrize("origin", [HERE, ELSEWHERE])
