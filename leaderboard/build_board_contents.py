@@ -16,7 +16,7 @@ from leaderboard.board_contents import (
     make_gain_axis,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.incomplete_results import UNFINISHED_SIGN
+from roarbench.analysis.incomplete_results import remove_unfinished_sign
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
@@ -241,7 +241,7 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
         headline=add_missing_runs_to_headline(headline, both.tables),
         facts=list_facts(both.tables, [row.id for row in rows], gains, images),
         # the page itself defines the gains, as the first two notes do, and its rows say `unfinished` in words
-        caption=tuple(note.replace(f" ({UNFINISHED_SIGN})", "") for note in both.all_notes[2:]),
+        caption=remove_unfinished_sign(both.all_notes[2:]),
         boards=boards,
         rows=tuple(rows),
     )

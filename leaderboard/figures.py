@@ -12,6 +12,7 @@ from roarbench.estimators.catalogue import (
     find_estimator_or_placeholder,
     find_search,
     format_id_with_samples,
+    is_search_for_another_order,
 )
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.report.table import SuiteTable
@@ -121,9 +122,8 @@ class Scatter(NamedTuple):
 def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     """Build the plot of own-network gain against passes; None if fewer than two rows have both."""
     own = board.boards[1]
-    searches = {row.id: search for row in own.rows if (search := find_search(row.id))}
-    others = {name for name, search in searches.items() if search.order is not OWN_NETWORK.order}  # compared with none
-    rows = [row for row in own.rows if row.passes and row.value.value is not None and row.id not in others]
+    known = (row for row in own.rows if row.passes and row.value.value is not None)
+    rows = [row for row in known if not is_search_for_another_order(row.id, OWN_NETWORK.order)]
     if len(rows) < 2:
         return None
     dots = [Dot(format_id_with_samples(row.id), row.control, row.passes or 0.0, row.value) for row in rows]
@@ -136,7 +136,7 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(own.gain)}: {own.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * unknown,
-        tuple(sorted((row.passes or 0.0, row.value.value or 0.0) for row in rows if row.id in searches)),
+        tuple(sorted((row.passes or 0.0, row.value.value or 0.0) for row in rows if find_search(row.id))),
     )
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
     ordered = sorted(plot.dots, key=_get_own_gain, reverse=True)

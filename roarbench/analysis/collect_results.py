@@ -24,9 +24,7 @@ from roarbench.plan.planned_runs import (
     needs_explained_network,
 )
 from roarbench.plan.suite import SuiteSpec, decode_network_pair_seed
-from roarbench.plan.suite_changes import (
-    add_estimators_with_twins,
-)
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.stats.chance import compute_largest_class_share
 from roarbench.store.annotations_and_scores import (
     AnnotationKind,
@@ -76,6 +74,14 @@ def collect_results_of_all_versions(
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
 
+def make_error_of_wrong_total(row: RunResult, expected: str) -> CallerError:
+    """Return the error for a stored run with another number of test images than expected, in words."""
+    seen = f"the stored run {row.run.key} has {row.total:,} test images, but {expected}"
+    return CallerError(
+        seen, Hint("; `{}` removes the run from the tables", "runs", (row.run.key, "--archive", "REASON"))
+    )
+
+
 def _load_results(
     versions: Versions, version: Version, store: ResultsStore, known: Mapping[str, RunResult] = MappingProxyType({})
 ) -> SuiteResults:
@@ -89,9 +95,7 @@ def _load_results(
     if len(by_total) > 1:  # rows are compared image by image
         imported = find_imported_keys(store.database, [row.run.key for row in by_total.values()])
         wrong, other = sorted(by_total.values(), key=lambda row: row.run.key not in imported)[:2]
-        seen = f"the stored run {wrong.run.key} has {wrong.total:,} test images, but others have {other.total:,}"
-        hint = Hint("; `{}` removes the run from the tables", "runs", (wrong.run.key, "--archive", "REASON"))
-        raise CallerError(seen, hint)
+        raise make_error_of_wrong_total(wrong, f"others have {other.total:,}")
     with_results = {point.cell.estimator for point in results}
     stopped = store.failures.list_stop_reasons_on(version.data) if len(stored) < len(by_key) else {}
     waiting = stopped.keys() - stored.keys()

@@ -18,6 +18,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import Point
 
 UNFINISHED_SIGN = "‡"  # sign of verdicts that can change, because runs are missing
+_NAMED_SIGN = f" ({UNFINISHED_SIGN})"  # in the sentence on missing runs
 
 
 class RunCounts(NamedTuple):
@@ -115,7 +116,12 @@ def describe_missing_runs(
 
 def write_unfinished_line(missing: str, can_change: str, sign: bool = True) -> str:
     """Return the sentence on missing runs, with the sign ‡ of results that can change; empty without missing runs."""
-    return f"Unfinished{f' ({UNFINISHED_SIGN})' * sign}: {missing}; {can_change} may change." if missing else ""
+    return f"Unfinished{_NAMED_SIGN * sign}: {missing}; {can_change} may change." if missing else ""
+
+
+def remove_unfinished_sign(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return notes without the sign ‡ in `write_unfinished_line`, for rows that are shown without it."""
+    return tuple(note.replace(_NAMED_SIGN, "") for note in notes)
 
 
 def drop_unstarted_submissions(

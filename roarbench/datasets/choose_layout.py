@@ -127,8 +127,8 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
 
 
 def _holds_file(folder: Path, suffixes: Sequence[str]) -> bool:
-    files = (file for file in folder.iterdir() if file.suffix.lower() in suffixes and file.is_file())
-    return not all(file.name.startswith(".") for file in files)
+    shown = (file for file in folder.iterdir() if not file.name.startswith("."))
+    return any(file.suffix.lower() in suffixes and file.is_file() for file in shown)
 
 
 def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:

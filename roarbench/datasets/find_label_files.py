@@ -90,11 +90,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             tables[pattern] = label_tables.read_label_table(file, index.has)
         except DataError as error:  # a text is often no table
             problems += [str(error)] if file.suffix.lower() in label_tables.CSV_SUFFIXES else []
-    columns = {pattern: label_files.find_path_column(table, "", index) for pattern, table in tables.items()}
-    ids = {row[0] for pattern, table in tables.items() if columns[pattern] == "2" for row in table.rows}
-    for pattern, table in tables.items():
-        if columns[pattern] == "1" and {row[0] for row in table.rows} <= ids:
-            columns[pattern] = ""  # the id 1 is not the image `1.png`, as in `read_image_labels`
+    found = [label_files.find_path_column(table, "", index) for table in tables.values()]
+    columns = dict(zip(tables, label_files.drop_columns_of_ids(tables.values(), found), strict=True))
     named = {p: t for p, t in tables.items() if columns[p] and _names_images(t, columns[p], index, paths)}
     groups = defaultdict(list)
     for pattern, table in named.items():

@@ -156,12 +156,8 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
         if not any(name in table.columns for table in tables):
             raise DataError(f"{describe_columns(tables[0])}, expected '{name}', as path_column says")
     columns = [_find_columns(table, wanted, index) for table in tables]
-    ids = {row[0] for table, found in zip(tables, columns, strict=True) if found.path == "2" for row in table.rows}
-    columns = [
-        # the id 1 is not the image `1.png` if another file gives the path of each id
-        found._replace(path="") if found.path == "1" and {row[0] for row in table.rows} <= ids else found
-        for table, found in zip(tables, columns, strict=True)
-    ]
+    paths = drop_columns_of_ids(tables, [found.path for found in columns])
+    columns = [found._replace(path=path) for found, path in zip(columns, paths, strict=True)]
     if not any(found.path for found in columns):
         seen = f"{describe_columns(tables[0])}, but none names an image in {folder}"
         raise DataError(f'{seen}; write path_column = "COLUMN"')
@@ -258,6 +254,16 @@ def _find_wanted_column(table: LabelTable, wanted: str) -> str:
     if wanted == table.path.name:
         return table.columns[min(1, len(table.columns) - 1)]
     return wanted if wanted in table.columns else ""
+
+
+def drop_columns_of_ids(tables: Iterable[LabelTable], columns: Sequence[str]) -> list[str]:
+    """Return each table's column of paths; empty where it has ids, whose paths another of these tables gives.
+
+    The id 1 is then not the image `1.png`.
+    """
+    pairs = [(column, {row[0] for row in table.rows}) for table, column in zip(tables, columns, strict=True)]
+    ids = {value for column, first in pairs if column == "2" for value in first}
+    return ["" if column == "1" and first <= ids else column for column, first in pairs]
 
 
 def find_label_column(table: LabelTable, path: str, split: str = "") -> str:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
 
-from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, Order
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators import families
@@ -232,6 +232,12 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
 def find_search(name: str) -> Search | None:
     """Return passes and order of a blind search; None for every other row, also for twins of a search."""
     return find_estimator_or_placeholder(name).search
+
+
+def is_search_for_another_order(name: str, order: Order) -> bool:
+    """Return whether a row is a blind search with which rows of tables in this order are not compared."""
+    search = find_search(name)
+    return search is not None and search.order is not order
 
 
 def is_addable_to_suites(name: str) -> bool:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.collect_results import collect_results, make_error_of_wrong_total
 from roarbench.analysis.suite_results import CONSEQUENCES, SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
-from roarbench.common.errors import CallerError, Hint, RunError
+from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.text import format_count, wrap_lines
@@ -212,9 +212,7 @@ def collect_stored_results(
     results = collect_results(suite, store, images.limit, images.fingerprint, sources, known)
     total = len(images.test.labels)
     if wrong := next((row for row in results.results.values() if row.total != total), None):
-        seen = f"the stored run {wrong.run.key} has {wrong.total:,} test images, but the images are {total:,}"
-        hint = Hint("; `{}` removes the run from the tables", "runs", (wrong.run.key, "--archive", "REASON"))
-        raise CallerError(seen, hint)
+        raise make_error_of_wrong_total(wrong, f"the images are {total:,}")
     return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from roarbench.analysis.suite_results import AT_CHANCE, SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING, SAME
-from roarbench.estimators.catalogue import find_estimator, find_search
+from roarbench.estimators.catalogue import find_estimator, is_search_for_another_order
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.doubts import Shown, join_signs
@@ -90,8 +90,8 @@ class CombinedTable:
         """
         found = dict[str, float]()
         for name, text in self.names_with_signs.items():
-            passes, search = self.own_network.suite_results.find_passes(name), find_search(name)
-            if passes and (search is None or search.order is OWN_NETWORK.order):
+            passes = self.own_network.suite_results.find_passes(name)
+            if passes and not is_search_for_another_order(name, OWN_NETWORK.order):
                 found[text] = sum(passes)
         return found
 

@@ -11,7 +11,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Affine2D, Bbox
 
-from roarbench.analysis.incomplete_results import UNFINISHED_SIGN
+from roarbench.analysis.incomplete_results import remove_unfinished_sign
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import fit_on_one_line
@@ -121,8 +121,7 @@ def plot_gains(
     with_passes = {name: bar for name, bar in last.items() if bar and bar.gain.value is not None and name in passes}
     has_searches = any(bar.verdict is OwnNetworkVerdict.CONTROL for bar in with_passes.values())
     width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1) + _PASSES_PANEL_WIDTH * has_searches
-    unsigned = (line.replace(f" ({UNFINISHED_SIGN})", "") for line in caption)  # no bar has this sign
-    notes = [part for line in unsigned for part in wrap_text(line, width, FONT_POINTS)]
+    notes = [part for line in remove_unfinished_sign(caption) for part in wrap_text(line, width, FONT_POINTS)]
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines()) + LINE_INCHES * len(notes)
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:
