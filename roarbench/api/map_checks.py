@@ -118,14 +118,24 @@ def _raise(logits: Tensor, classes: Tensor) -> Tensor:
 
 
 def _find_last_layer(network: nn.Module, images: Tensor) -> nn.Module:
-    """Return the innermost module whose output is the logits, which a function may read; else the network itself."""
+    """Return the innermost module whose output is the logits, which a function may read; else the network itself.
+
+    A module that is called twice, or with other arguments than one, is passed over: `_change_logits` would change a
+    hidden layer, too, or nothing.
+    """
     own, calls = find_own_network(network), list[tuple[nn.Module, Any]]()
+    usable: dict[nn.Module, bool] = {}
+
+    def record(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
+        calls.append((module, output))
+        usable[module] = module not in usable and len(arguments) == 1 and not options
+
     with ExitStack() as stack, torch.no_grad():
         for module in own.modules():
-            stack.enter_context(module.register_forward_hook(lambda *call: calls.append((call[0], call[2]))))
+            stack.enter_context(module.register_forward_hook(record, with_kwargs=True))
         logits = extract_logits(own(images.clone()))
     is_single = logits.ndim == 1 or logits.shape[1] == 1  # the second logit is added outside the network
-    return own if is_single else next((module for module, output in calls if output is logits), own)
+    return own if is_single else next((each for each, output in calls if usable[each] and output is logits), own)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Functions that change torch for the whole process are refused and undone; modes of the caller have no effect."""
 
 import contextlib
+import copy
 import re
 import sys
 import warnings
@@ -521,6 +522,40 @@ def test_maps_of_another_class_that_are_read_from_the_last_layer_cause_a_warning
     networks = [nn.Sequential(nn.Flatten(), nn.Linear(72, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(3)]
     with pytest.warns(UserWarning, match="map by mine is of another class than the target"):
         rb.own_network_gain(networks, IMAGES, {"mine": read_last_layer})
+
+
+class HeadCalledOtherwise(nn.Module):
+    """Its head's output is the logits, but the head runs twice, or gets its input by name."""
+
+    def __init__(self, twice):
+        super().__init__()
+        self.twice, self.body, self.head = twice, nn.Linear(72, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        hidden = self.body(x.flatten(1))
+        return self.head(F.relu(self.head(hidden))) if self.twice else self.head(input=hidden)
+
+
+@pytest.mark.parametrize(
+    ("twice", "mine", "warns"),
+    [
+        (True, lambda m, x, t: compute_gradient(m, x, m(x).argmax(1)), False),
+        (True, OTHER_CLASSES["class 0"], True),
+        (False, OTHER_CLASSES["class 0"], True),
+    ],
+)
+def test_classes_are_told_apart_if_the_last_layer_runs_twice_or_takes_its_input_by_name(twice, mine, warns):
+    torch.manual_seed(0)
+    networks = [HeadCalledOtherwise(twice)]
+    for _ in range(2):  # networks that mostly agree
+        networks.append(copy.deepcopy(networks[0]))
+        with torch.no_grad():
+            for values in networks[-1].parameters():
+                values.add_(0.02 * torch.randn_like(values))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    assert any("map by mine is of another class" in str(each.message) for each in caught) is warns
 
 
 def test_evaluate_warns_of_maps_of_another_class_and_of_exchanged_axes(tmp_path, monkeypatch):
