@@ -2,12 +2,12 @@
 # Guess: a network whose training diverged returns NaN and has an accuracy near 0 by every `k` of torcheval's
 #   `multiclass_accuracy`, as by torchmetrics; a network that gives all classes the same score is right as often as
 #   chance.
-# Behaviour: with torcheval 0.0.7 a diverged network has a top-1 accuracy of 0 and a top-5 accuracy of 1, on 1,000 classes
-#   as on ten, and a network of equal scores too; its reciprocal ranks and hit rates are 1. After a softmax in float16
+# Behaviour: with torcheval 0.0.7 a diverged network has a top-1 accuracy of 0 and a top-5 accuracy of 1, on 1,000
+#   classes as on ten, and a network of equal scores too; its reciprocal ranks and hit rates are 1. After a softmax in float16
 #   a network that is sure of a wrong class for every image has a top-5 accuracy of 1, and of 0 by its logits.
 # Cause: `_multiclass_accuracy_update` (torcheval/metrics/functional/classification/accuracy.py), `hit_rate` and
-#   `reciprocal_rank` (ranking/) count the classes with a higher score than the right one. No comparison with NaN is true,
-#   and equal scores are not higher; `k=1` takes another path, by argmax.
+#   `reciprocal_rank` (ranking/) count the classes with a higher score than the right one. No comparison with NaN is
+#   true, and equal scores are not higher; `k=1` takes another path, by argmax.
 # Why it matters: top-5 accuracy decides which of many trainings to keep. A search for learning rates takes the run that
 #   diverged as the perfect one. MulticlassAccuracy, HitRate and ReciprocalRank call the same functions.
 # Versions: torcheval 0.0.7, torchmetrics 1.9.0, torch 2.13.0, torchvision 0.28.0, numpy 2.4.6.

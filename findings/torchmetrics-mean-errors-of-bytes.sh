@@ -2,7 +2,7 @@
 # Guess: `mean_absolute_error` and `mean_squared_error` of torchmetrics, given two images of bytes (uint8) as decoders
 #   return them, give the error in grey levels: both functions convert what is not a floating-point number to float.
 # Behaviour: with torchmetrics 1.9.0 differences stay bytes and wrap round at 256. Two images that differ by -20 to 20
-#   grey levels, 10.4 on average, have a mean absolute error of 125; an image one level brighter everywhere has 1, and one
+#   grey levels, 10.4 on average, have a mean absolute error of 125; an image one level brighter everywhere has 1, one
 #   level darker 255. Squares wrap, too: 77 instead of 143, and a difference of 16 levels everywhere has the error 0.
 #   `peak_signal_noise_ratio` of the same images is right.
 # Cause: `_mean_absolute_error_update` and `_mean_squared_error_update` (torchmetrics/functional/regression/mae.py,
