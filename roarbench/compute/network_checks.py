@@ -124,7 +124,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
             raise
         seen = describe_error(error)
         remedy = _advise_on_refused_shape(model, tuple(images.shape))
-        raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
+        raise CallerError(f"{name} does not accept a batch of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     remedy = "; wrap it in a module whose forward returns them"
     if not isinstance(logits, Tensor):
@@ -136,7 +136,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     else:
         return logits
     raise CallerError(
-        f"{name} returned {seen} for images of shape {shape}; expected finite logits ({n}, classes){remedy}"
+        f"{name} returned {seen} for a batch of shape {shape}; expected finite logits ({n}, classes){remedy}"
     )
 
 

@@ -161,7 +161,7 @@ def test_perturbation_curve_takes_exported_networks_and_names_their_limits():
     )
     fixed = torch.export.export(Network().eval(), (IMAGES[:4],)).module()
     with pytest.raises(
-        rb.CallerError, match="does not accept images of shape 12 x 3 x 8 x 8 .*; export it for any num"
+        rb.CallerError, match="does not accept a batch of shape 12 x 3 x 8 x 8 .*; export it for any num"
     ):
         rb.perturbation_curve(fixed, IMAGES, LABELS, maps)
     few = torch.export.export(Network().eval(), (IMAGES[:4],), dynamic_shapes=({0: torch.export.Dim("n", max=13)},))

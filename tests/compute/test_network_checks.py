@@ -64,12 +64,12 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
             "other logits while torch records",
         ),
         (make_network(lambda x: x.relu() if x.requires_grad else x), "other logits while torch records gradients"),
-        (MIXED_LOGITS, r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
+        (MIXED_LOGITS, r"does not accept a batch of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
         (
             make_network(lambda x: x[:, :2]),
-            r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1",
+            r"does not accept a batch of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1",
         ),
-        (make_network(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
+        (make_network(lambda x: sys.exit(0)), r"does not accept a batch .* \(RuntimeError: sys.exit\(0\) was called"),
         (make_network(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
         (
             make_network(lambda x: x, lambda y: y[:, :, None, None]),
