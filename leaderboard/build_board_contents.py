@@ -16,10 +16,10 @@ from leaderboard.board_contents import (
     make_gain_axis,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.incomplete_results import remove_unfinished_sign
+from roarbench.analysis.incomplete_results import describe_missing_runs, remove_unfinished_sign
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, ROAR, Protocol, has_opposite_order
+from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, ROAR, Protocol, has_opposite_order
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.doubts import has_unknown_passes
 from roarbench.report.suite_table_columns import list_columns
@@ -60,17 +60,15 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     return " ".join(filter(None, sentences))
 
 
-def describe_missing_own_runs(tables: Sequence[SuiteTable]) -> str:
-    """Return the missing runs of the suite's own rows in words, such as `ROAR: 6 of 99 runs are missing`, or ""."""
-    several = len(tables) > 1
-    texts = [(table.board.protocol.title, table.runs.describe_missing({})) for table in tables if table.has_results]
-    return "; ".join(f"{f'{title}: ' * several}{text}" for title, text in texts if text)
-
-
 def add_missing_runs_to_headline(headline: str, tables: Sequence[SuiteTable]) -> str:
     """Add missing runs of the suite's own rows, which alone are counted, to a headline unless it is empty."""
-    missing = describe_missing_own_runs(tables)
+    missing = _describe_missing_own_runs(tables)
     return f"{headline} Unfinished: {missing}." if headline and missing else headline
+
+
+def _describe_missing_own_runs(tables: Sequence[SuiteTable]) -> str:
+    protocols = [table.board.protocol for table in tables]
+    return describe_missing_runs(tables[0].suite_results, protocols, tables[0].unit, {})
 
 
 def write_combined_headline(
@@ -101,7 +99,7 @@ def write_combined_headline(
 def write_own_network_headline(rows: Sequence[BoardRow], protocol: Protocol) -> str:
     """Describe how many of the suite's estimators are shown to explain their network; empty if a verdict is missing."""
     explained = _count_explaining_rows(rows)
-    return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)."
+    return explained and f"{explained} ({ORDER_NAMES[protocol.order]})."
 
 
 def _count_explaining_rows(rows: Sequence[BoardRow]) -> str:
@@ -203,7 +201,7 @@ def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: st
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
-        f"unfinished: {missing}" if (missing := describe_missing_own_runs(tables)) else "",
+        f"unfinished: {missing}" if (missing := _describe_missing_own_runs(tables)) else "",
         *table.common_facts,
     )
     return tuple(filter(None, facts))

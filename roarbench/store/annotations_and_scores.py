@@ -123,7 +123,7 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
     ids = {name: id_.id_without_marks_and_twins for name, id_ in parsed.items() if id_.submitted}
     findings = read_annotations(database, AnnotationKind.VALIDATE, set(ids.values()))
     texts = {
-        id_: f"`validate` found: {'; '.join(ValidationFinding(finding).description for finding in found)}"
+        id_: f"Validation found: {'; '.join(ValidationFinding(finding).description for finding in found)}"
         for id_, found in findings.items()
         if found
     }

@@ -55,7 +55,7 @@ def test_board_headline_facts_and_caption_name_order(views, protocol):
     assert board.facts[0] == f"{name}, 10, 50 and 90 % removed, {order}"
     assert order.removesuffix(" first") in write_caption(views["many-v8"].table(protocol))
     if protocol.scores_all_network_pairs:
-        assert f"({order.removesuffix(' first')} features removed first)." in board.headline
+        assert f" ({'LeRF' if order == LEAST else 'MoRF'})." in board.headline
     else:
         assert board.headline.startswith(f"Under {protocol.title}, ")
     page = render(views, "board", "many-v8", protocol=protocol.name)

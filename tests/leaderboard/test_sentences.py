@@ -84,9 +84,6 @@ def test_describe_winners_matches_verdicts(words):
         assert write_beats_controls_headline(rows, protocol) == named
 
 
-MORF_FIRST = "(most important features removed first)"
-
-
 def make_two_boards(explains, better, search=("search(passes=65)", None, True)):
     """Return rows with own-network verdicts, beside a search or None, and rows with verdicts against Random."""
     controls = {"random-blurred"}
@@ -137,7 +134,7 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     ):
         assert write_combined_headline(*without_verdict) == ""
     shown_none, _ = make_two_boards({"grad": False, "ig": False}, {})
-    for protocol, order in ((OWN_NETWORK, MORF_FIRST), (OWN_NETWORK_LERF, "(least important features removed first)")):
+    for protocol, order in ((OWN_NETWORK, "(MoRF)"), (OWN_NETWORK_LERF, "(LeRF)")):
         found = write_own_network_headline(shown_none, protocol)
         assert found == f"None of 2 estimators is shown to explain its network {order}."
         for verdict, count in ((OwnNetworkVerdict.ABOVE_ZERO, "1"), (False, "None")):
@@ -248,7 +245,7 @@ def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
 def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(protocol):
-    outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
+    outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "Validation found: slow"}}
     results = replace(make_suite_results(), prediction_stability={"var-grad": 0.684}, **outside)
     elsewhere, found, noise = list_doubts(results, protocol)
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")

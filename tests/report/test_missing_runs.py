@@ -156,12 +156,13 @@ def test_added_row_counts_for_itself_and_left_out_levels_do_not_count():
     whole = make_suite_results(suite)
     waiting = make_table(remove(whole, lambda point: point.cell.estimator == "ig" and point.seed == 2), "roar")
     assert waiting.runs.own == RunCounts(0, 27) and waiting.runs.added == {"ig": RunCounts(2, 6)}
-    unfinished = {name: row["unfinished"] for name, row in parse_rows(waiting).items()}
-    assert unfinished == {"random": False, "sobel": False, "grad": False, "var-grad": False, "ig": True}
+    signs = {name: row["unfinished"] for name, row in parse_rows(waiting).items()}
+    assert signs == {"random": False, "sobel": False, "grad": False, "var-grad": False, "ig": True}
     assert "Unfinished (‡): 2 of 6 runs of ig are missing; verdicts may change." in render(waiting, "markdown")
     low = remove(whole, lambda point: point.cell.t == 0.3)
     headlines = [add_missing_runs_to_headline("1 of 1.", [found]) for found in (waiting, make_table(low, "roar"))]
-    assert headlines == ["1 of 1.", "1 of 1. Unfinished: 12 of 27 runs are missing."], "added rows are not counted"
+    unfinished = "1 of 1. Unfinished: ROAR: 12 of 27 runs are missing."
+    assert headlines == ["1 of 1.", unfinished], "added rows are not counted"
     panel = render_text(format_text(judge_suite(waiting.suite_results), 200), 200)
     assert "Unfinished (‡): ROAR: 2 of 6 runs of ig are missing; numbers and marks may change." in panel
     assert make_table(low, "roar").runs.own == RunCounts(12, 27)

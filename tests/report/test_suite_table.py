@@ -157,7 +157,7 @@ ENTRY = parse_submission(
     b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
 )
 NETWORK = (
-    "`validate` found: two networks with other weights than the suite's have the same map; "
+    "Validation found: two networks with other weights than the suite's have the same map; "
     "two classes have the same map"
 )
 IMPORTED = "elf-reported: imported, and not reproduced here"

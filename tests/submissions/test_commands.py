@@ -123,7 +123,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     added = read_rows("there")
     assert {key: added[key] for key in before} == before
     flag = read_flags(call, "there")[f"{name}~trusted"]
-    assert flag.startswith("Run without the sandbox, so not verified. `validate` found: a map is the gradient of the ")
+    assert flag.startswith("Run without the sandbox, so not verified. Validation found: a map is the gradient of the ")
     assert "sandbox" not in read_flags(call, "there")[name]
 
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
