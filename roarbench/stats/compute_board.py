@@ -185,7 +185,7 @@ class Judge:
             rows=tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
             images=images or scores.images,
             covers=self.covers,
-            family=sum(scores.submitted.isdisjoint(pair) for pair in compared),
+            family=sum(name not in scores.submitted for name, _ in compared),
             references=networks or len(scores.explained_networks),
             reference_deviation=POINTS * references.deviation_without_image_noise if references else None,
             reference_rows=references.rows if references else 0,
@@ -314,8 +314,9 @@ class Judge:
         tested = self.tested_gains
         asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
         asked += [(other, name, other) for other in self.controls for name in tested if name != other]
-        asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in tested else []
-        return self._subtract_by_column(asked)
+        measured = self.protocol.random_is_zero and RANDOM in tested  # Random counts as 0 in all other columns
+        zero = {ZERO: {(RANDOM, ZERO): self.gains[RANDOM]}} if measured else {}
+        return self._subtract_by_column(asked) | zero
 
     def _subtract_by_column(self, asked: Iterable[tuple[str, str, str]]) -> dict[str, dict[_Pair, Contrast]]:
         """Return the differences of pairs by column; `asked` has each pair after the title of its column."""
@@ -335,7 +336,9 @@ class Judge:
         return comparisons | {(name, one.search): one.comparison for name, one in self._search_comparisons.items()}
 
     def _list_pairs_with_submissions(self, columns: Iterable[Iterable[_Pair]]) -> list[_Pair]:
-        return [pair for column in columns for pair in column if not self.scores.submitted.isdisjoint(pair)]
+        alone = self.scores.submitted & self.scores.checks  # twins; a control joins with its whole column
+        pairs = [pair for column in columns for pair in column]
+        return [(name, other) for name, other in pairs if name in self.scores.submitted or other in alone]
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals, and for own-network gains that are equal on every image.

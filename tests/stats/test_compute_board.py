@@ -138,6 +138,18 @@ def test_submitted_row_rank_is_flagged_and_moves_no_suite_row(seeds):
     assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
 
+def test_rows_are_adjusted_together_beside_an_added_control():
+    """An added control joins with its whole column: q is that of a suite with this control; it was p of each row."""
+    scores = synthetic(3, (*MAIN, "weak"))
+    own, spread = compute_board(scores, ROAR), estimate_variance_components([scores])
+    assert row(own, "weak").vs_random.q == row(own, "weak").vs_random.p * 4 / 3  # third of four rows
+    for control in ("sobel", RANDOM):
+        added = compute_board(replace(scores, submitted=frozenset({control})), ROAR, spread)
+        assert added.family == own.family
+        for name in ("good", "bad", "same", "weak"):
+            assert row(added, name).against[control] == row(own, name).against[control]
+
+
 def test_sanity_check_rows_have_gains_and_leave_other_rows_unchanged():
     scores = explain_one_network(synthetic(2, (*MAIN, "best~blurred", "another~blurred")))
     spread = estimate_variance_components([scores])
@@ -285,6 +297,10 @@ def test_matched_verdict_ignores_training_noise_and_gain_of_random():
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.vs_random.verdict, one.gain.value) == (other.vs_random.verdict, other.gain.value)
+    # a gain of Random that differs from 0 is found, because it makes the table doubtful
+    verdicts = [row(judged, RANDOM).against["0"].verdict for judged in (calm, lucky)]
+    assert verdicts == [Verdict.SAME, Verdict.BETTER]
+    assert row(lucky, RANDOM).against["0"].difference == row(lucky, RANDOM).gain
 
 
 def test_row_compared_with_itself_is_left_out_of_training_variance():
