@@ -27,7 +27,7 @@ from roarbench.cli.terminal import (
 )
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_interval, wrap_lines
-from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -103,7 +103,7 @@ def _format_difference(title: str, difference: "Difference") -> str:
             "This is one planned comparison: p is not adjusted. The table's place intervals hold for all pairs at once."
         )
     lines += filter(None, [write_unfinished_line(difference.unfinished, "the verdict", sign=False)])
-    return "\n  ".join([f"{title}, {difference.protocol}", *lines])
+    return "\n  ".join([f"{title}: {SHOWN[difference.protocol].title}", *lines])
 
 
 def diagnose(*, suite: SuiteName, source: ResultsOptions) -> None:

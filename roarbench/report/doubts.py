@@ -303,7 +303,7 @@ def _find_marks(table: "SuiteTable", signed: bool) -> Iterator[Doubt]:
     if protocol.scores_all_network_pairs:  # marks doubt ROAR's gain, beside which ROAR's board shows them
         return
     applies = do_marks_apply_to(protocol)
-    remark = "" if applies else f"This mark was computed from results of ROAR, not of {protocol.name}."
+    remark = "" if applies else f"This mark was computed from results of ROAR, not of {protocol.title}."
     for name in filter(with_own_row.__contains__, table.names):
         for mark in sorted(grade_shares_of_gain(table.judges, name), key=lambda mark: mark.grade is not Grade.STRONG):
             graded = mark.grade in (Grade.SOME, Grade.STRONG)

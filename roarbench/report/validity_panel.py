@@ -40,14 +40,14 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
 
 
 def compare_orders(judges: SuiteJudges) -> dict[str, Agreement | None]:
-    """Compare the main protocol's order of rows with other orders, by their source: `kar`, `morf`, `unit pixel`, ….
+    """Compare the main protocol's order of rows with other orders, by their source: `KAR`, `MoRF`, `unit pixel`, ….
 
     The result is None for fewer than three common rows; it has no interval if the training noise is unknown.
     """
     suite = judges.suite_results.suite
     in_suite = {block.protocol for block in suite.blocks if block.unit is judges.unit}
     protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != judges.main_protocol]
-    orders: dict[str, Judge] = {each.name: judges.judge(each, judges.unit) for each in protocols}
+    orders: dict[str, Judge] = {each.title: judges.judge(each, judges.unit) for each in protocols}
     orders |= {f"unit {unit}": judge for unit, judge in judges.judges_by_unit.items() if unit is not judges.unit}
     orders |= {f"fill {fill}": judge for fill, judge in judges.judges_by_fill.items() if judge is not judges.main_gains}
     names = suite.estimators_with_own_row

@@ -87,7 +87,7 @@ def test_compare_uses_both_protocols(asked, call):
     found = record(call, "compare", "input-x-grad", "grad", *asked)
     assert found["roar"] is None and found["own_network"]["protocol"] == "own-network"
     both = call("compare", "grad", "random", *asked).out
-    assert both.count("grad - random: ") == 2 and ", roar\n" in both and ", own-network\n" in both
+    assert both.count("grad - random: ") == 2 and ": ROAR\n" in both and ": Own-network gain\n" in both
     code, _, err = call("compare", "input-x-grad", "grad", *asked, "--protocol", "roar")
     assert code == 2 and err.startswith("roarbench: roar is not run for both")
 

@@ -224,7 +224,7 @@ def test_mask_only_doubt_states_accuracy(suite):
     assert "chance is at least 25.0 % (labels unknown)" in sentence and "results of ROAR" not in sentence
     assert ("[" in sentence) is (suite is SUITE) and not grave
     ((_, elsewhere, grave),) = said(MATCHED)
-    assert "This mark was computed from results of ROAR, not of matched." in elsewhere and not grave
+    assert "This mark was computed from results of ROAR, not of Matched gain." in elsewhere and not grave
     assert not said(ROAR, 0.3), "masks that tell nothing"
 
 

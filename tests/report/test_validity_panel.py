@@ -143,7 +143,7 @@ def turned(cell):
 
 def test_rank_agreements_have_sign_of_true_order():
     made = judge_suite(make_suite_results(ORDERED, turned))
-    assert [*compare_orders(made)] == ["kar", "morf", "lerf", "unit pixel"]
+    assert [*compare_orders(made)] == ["KAR", "MoRF", "LeRF", "unit pixel"]
     for (other, alike), tau in zip(compare_orders(made).items(), (-1, 1, -1, -1), strict=True):
         assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "every significant pair is opposed or none"
