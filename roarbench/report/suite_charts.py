@@ -194,8 +194,10 @@ def draw_gains_against_passes(axes: Axes, bars: Mapping[str, Bar], passes: Mappi
         if low is not None and high is not None:
             axes.plot([passes[name]] * 2, [low, high], color=INK, linewidth=0.6, zorder=1)
         colour = _BAR_COLOURS.get(bar.verdict, _OPEN)
-        axes.plot(passes[name], value, "o", color=colour, markeredgecolor=_OPEN, markersize=5)
-        if bar.verdict is OwnNetworkVerdict.CONTROL:
+        is_search = bar.verdict is OwnNetworkVerdict.CONTROL
+        marker, height = ("D", 1.5) if is_search else ("o", 2)  # a search covers no estimator
+        axes.plot(passes[name], value, marker, color=colour, markeredgecolor=_OPEN, markersize=5, zorder=height)
+        if is_search:
             searches.append((passes[name], value))
         else:
             annotate_point(axes, fit_on_one_line(name, 24), passes[name], value)
