@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from roarbench.common.text import MISSING, SAME, format_decimals, format_interval
+from roarbench.common.text import MISSING, SAME, format_count, format_decimals, format_interval
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -125,7 +125,21 @@ class Table:
         for column in self.columns:
             values, texts = (tuple(cells[number] for number in chosen) for cells in (column.values, column.texts))
             columns.append(replace(column, values=values, texts=texts))
-        return replace(self, columns=tuple(columns))
+        dim, sections = (
+            frozenset(at for at, number in enumerate(chosen) if number in old) for old in (self.dim, self.sections)
+        )
+        return replace(self, columns=tuple(columns), dim=dim, sections=sections)
+
+    def leave_out_empty_checks(self) -> "Table":
+        """Return the table without the rows of dashes below its first line across, which a note counts."""
+        first = min(self.sections, default=len(self.names))
+        cells = list(zip(*(column.texts for column in self.texts if column.key != ROW_KEY), strict=True))
+        empty = [number for number in range(first, len(self.names)) if {*cells[number]} == {MISSING}]
+        if not empty:
+            return self
+        kept = self.select_rows(sorted({*range(len(self.names))} - {*empty}))
+        note = f"Not shown: {format_count(len(empty), 'row')} without a result, such as {self.names[empty[0]]}."
+        return replace(kept, notes=(*kept.notes, note), all_notes=(*kept.all_notes, note))
 
     @cached_property
     def names(self) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | G
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    table = table.leave_out_empty_checks()
     columns = list(table.texts)
     if measure_table_width(column.terminal_cells for column in columns) > width:
         columns = [replace(column, texts=column.narrow or column.texts) for column in columns]
@@ -95,6 +96,7 @@ def render(table: Table, style: str, notes: bool = False) -> str:
         return format_json(table)
     if style == "csv":
         return format_csv(table)
+    table = table.leave_out_empty_checks()
     headings = [column.heading for column in table.texts]
     lines = table.lines
     if table.name_texts:
@@ -107,6 +109,7 @@ def render(table: Table, style: str, notes: bool = False) -> str:
 
 def format_html(table: Table) -> str:
     """Write a table as HTML with its title and short notes, for notebooks; text is escaped."""
+    table = table.leave_out_empty_checks()
     columns = table.texts
     heads = "".join(
         f'<th style="text-align:{column.side}">{escape(column.short or column.heading)}</th>' for column in columns

@@ -77,6 +77,19 @@ def test_narrow_terminal_shortens_texts_before_it_drops_columns():
     assert list_all_notes(wide, [NAMES])[-1] == "Columns not shown: x, word (--format csv has all)."
 
 
+def test_checks_without_a_result_are_one_note_in_texts_and_rows_in_data():
+    """A row of dashes above the line is a row that the suite plans; both checks below lose theirs together."""
+    names = make_column(ROW_KEY, ("grad", "ig", "ig~u", "gb~u", "sg~u"), "estimator")
+    table = Table("T", (names, make_column("gain", (2.0, None, 1.0, None, None), "gain")), sections={2}, dim={2, 3, 4})
+    shown = table.leave_out_empty_checks()
+    assert (shown.names, shown.sections, shown.dim) == (("grad", "ig", "ig~u"), {2}, {2})
+    assert shown.notes == shown.all_notes == ("Not shown: 2 rows without a result, such as gb~u.",)
+    for text in (render(table, "markdown"), format_html(table), render_text(format_text(table, 99), 99)):
+        assert "sg~u" not in text and "ig~u" in text and "Not shown: 2 rows" in text
+    assert "sg~u" in render(table, "csv") and "sg~u" in render(table, "json")
+    assert shown.leave_out_empty_checks() is shown
+
+
 @pytest.mark.parametrize("make", [lambda: make_table(make_suite_results()), make_table_of_both_gains])
 def test_new_column_is_one_entry_and_appears_in_every_format(make, monkeypatch):
     """Every suite's table gets a column `half`; the table of both gains shows what its entry has `beside`."""
