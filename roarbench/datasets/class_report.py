@@ -42,7 +42,7 @@ _PART_WORDS = {
 _NUMBERED_WORDS = {
     *("part", "parts", "fold", "folds", "batch", "split", "chunk", "shard", "subset", "archive", "partition", "group"),
     *("patient", "subject", "session", "slide", "site", "hospital", "scanner", "camera", "volume", "case", "study"),
-    *("set", "dataset", "data", "folder"),
+    *("set", "dataset", "data", "folder", "item", "object", "instance"),
 }
 # words of folders that hold versions of the same images; suspicious if all folders have such names
 _VERSION_WORDS = {
@@ -71,7 +71,11 @@ def describe_images(images: UserImages) -> Iterator[str]:
     with convert_read_errors(images.record.folder, "run again when no program changes it", DataError):
         yield list_class_counts(images)
         yield from images.notes
-        from_folders = images.record.own == FOLDERS and not images.record.label_files
+        from_folders = images.record.own == FOLDERS and all(  # label files may give splits alone
+            f"/{images.classes[label]}/" in f"/{path}"
+            for split, raw in images.splits.items()
+            for path, label in zip(images.names[split], raw.labels, strict=True)
+        )
         yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
         if not from_folders and not images.record.numbered:
             yield from describe_measurements(images.classes)
@@ -136,7 +140,8 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     paths = {split: {""} for split in Split}  # of these folders
     for split, raw in images.splits.items():
         name = Path(images.record.split_names[split])
-        prefix = len(name.parts) if (images.record.folder / name).is_dir() else 0  # a list of images is no folder
+        is_folder = (images.record.folder / name).is_dir() and not images.record.split_column  # and no list of images
+        prefix = len(name.parts) if is_folder else 0
         for group in raw.groups:
             assert isinstance(group, FileGroup)
             for file in group.files:

@@ -25,6 +25,7 @@ _INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected;
 _ZEROS = "write as many zeros before numbers as the files' names have, and no '.0' behind (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
+_PREDICTED = re.compile("submission|predict|pseudo|inference|(?<![a-z])preds?(?![a-z])", re.I)  # made by a network
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
 
@@ -98,7 +99,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
         words = () if table.named else image_folders.remove_split_words(table.path.stem)
         groups[table.columns, words, columns[pattern]].append(pattern)
     folders = {folder for path in paths for folder in path.split("/")[:-1]}  # two or more may be classes
-    plans, split_plans = [], []
+    plans, split_plans, doubts = [], [], []
     for patterns in groups.values():
         first, column = tables[patterns[0]], columns[patterns[0]]
         first = first._replace(rows=[row for pattern in patterns for row in tables[pattern].rows])
@@ -117,6 +118,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
                 problems.append(f'{seen}; write labels = {json.dumps(patterns)} and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
+            doubts += [str(error)] if _find_split_column(first)[1] else []
     joined, joined_splits = _join_by_id(root, paths, tables, named, columns)
     without_labels = [joined_splits] if joined_splits else split_plans[:1]
     split_sources = tuple(source for source in (*without_labels, *plans, *joined) if source.split_values)
@@ -125,7 +127,7 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
     numbers = {stem.lstrip("0"): stem for stem in stems if stem.isdecimal()}
     lists: dict[str, frozenset[str]] = {}
-    group_of, doubts = defaultdict[str, dict[str, str]](dict), []
+    group_of = defaultdict[str, dict[str, str]](dict)
     for pattern, table in named.items():
         cells, file = table.get_cells(columns[pattern]), table.path
         split = _name_split_column(table) or next(filter(image_folders.is_bare_split_name, table.columns), "")
@@ -206,7 +208,7 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
         path = file.relative_to(root)
         if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
             continue
-        if re.search("submission|predict", file.name, re.I):  # made by a network
+        if _PREDICTED.search(path.as_posix()):
             continue
         above = path.parent.parent.as_posix()
         groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())

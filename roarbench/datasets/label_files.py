@@ -185,7 +185,8 @@ def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumn
             for noun, known_of, value in (("labels", labels, label), ("splits", splits, values.get(found.split, ""))):
                 if value and known_of.setdefault(path, value) != value:
                     seen = f"{table.path.name} gives {path} the {noun} '{known_of[path]}' and '{value}'"
-                    raise DataError(f"{seen}; an image may have one; correct the file, or name another column")
+                    remedy = f"correct the file, or name another column{' or fewer files' if len(tables) > 1 else ''}"
+                    raise DataError(f"{seen}; an image may have one; {remedy}")
     if wanted.split and not splits:
         raise DataError(f"{describe_columns(tables[0])}, expected the split_column '{wanted.split}'")
     if not labels and not splits:

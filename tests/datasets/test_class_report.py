@@ -141,6 +141,7 @@ def test_ordinary_class_folders_cause_no_warning(tmp_path, folders):
         ("color grayscale segmented", "color grayscale segmented"),
         ("ground_truth good broken", "ground_truth"),
         ("original fake", ""),
+        ("item_1 item_2 item_10", "item_1 item_2 item_10"),
         ("s1 s2 s40", ""),
         ("dog_images cat_images", ""),
         ("train_station test_tube", ""),
@@ -166,6 +167,27 @@ def test_masks_beside_photographs_are_reported(tmp_path):
     assert len(lines) == 1 and "/mask" in lines[0] and "such as '" in lines[0]
 
 
+def test_thumbnails_are_left_out_but_a_class_of_thumbs_is_not(tmp_path):
+    write_noise(tmp_path / "set" / "thumbs_up", 12)
+    for name in ("fist", "open_hand"):
+        write_noise(tmp_path / "set" / name, 12)
+        (tmp_path / "set" / name / "thumbs").mkdir()
+        for path in sorted((tmp_path / "set" / name).glob("*.png")):
+            with Image.open(path) as image:
+                image.resize((8, 8), Image.Resampling.BOX).save(path.parent / "thumbs" / path.name)
+    record = infer_dataset(tmp_path / "set", lambda line: None)
+    assert record.left_out == ("thumbs",) and record.train_images + record.test_images == 36 and record.classes == 3
+
+
+def test_folders_inside_class_folders_are_named_if_a_file_gives_splits(tmp_path):
+    for path in ("p10/s1", "p10/s2", "p11/s3", "p11/s4"):
+        write_noise(tmp_path / "set" / path, 10)
+    files = [f"{path.parent.name}/{path.name}" for path in sorted((tmp_path / "set").rglob("*.png"))]
+    rows = [f"{file},{'test' if '09' in file else 'train'}\n" for file in files]
+    (tmp_path / "set" / "split.csv").write_text("".join(["path,split\n", *rows]))
+    assert "the class 'p10' holds subfolders: 's1', 's2'" in "\n".join(list_warnings(tmp_path / "set"))
+
+
 def test_classes_at_the_end_of_a_long_list_are_inspected(tmp_path, monkeypatch):
     monkeypatch.setattr(class_report, "_MAX_SAMPLED", 8)
     for number in range(20):
@@ -182,7 +204,7 @@ def test_masks_beside_the_folder_of_classes_need_no_pattern(tmp_path):
     for path in (tmp_path / "set" / "masks").rglob("mask*"):
         path.rename(path.with_name(path.name.replace("mask", "")))
     lines = list_messages(tmp_path / "set")
-    assert any("40 images that are masks by name" in line for line in lines)
+    assert any("40 images that are masks or thumbnails by name" in line for line in lines)
     assert infer_record(tmp_path / "set").left_out == () and not any("leave_out" in line for line in lines)
 
 

@@ -450,6 +450,17 @@ def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row
         ({"history.csv": "epoch,loss,lr\n" + "".join(f"{n},{1 / n},1e-3\n" for n in range(100, 160))}, [20, 20], ""),
         ({"plot.png": "x"}, [20, 20], ""),
         ({"predictions.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
+        ({"preds.csv": format_rows("file,label\n", lambda name, n: f"{name}/{n}.png,{n % 2}\n")}, [20, 20], ""),
+        (
+            {  # in VisA, each file has splits of its own
+                "1cls.csv": format_rows("path,split\n", lambda name, n: f"{name}/{n}.png,{['train', 'test'][n > 6]}\n"),
+                "2cls.csv": format_rows("path,split\n", lambda name, n: f"{name}/{n}.png,{['train', 'test'][n < 4]}\n"),
+                "a.csv": format_rows("path,label\n", lambda name, n: f"{name}/{n}.png,{name}\n"),
+            },
+            [20, 20],
+            "warning: 2cls.csv gives images/cat/0.png the splits 'train' and 'test'; an image may have one; correct "
+            "the file, or name another column or fewer files",
+        ),
         ({"a.csv": "class_id,class_name\n70,cat\n80,dog\n"}, [20, 20], ""),
         (
             {"a.csv": format_rows("path,Is Test\n", lambda name, n: f"images/{name}/{n}.png,{n > 6}\n")},
@@ -463,6 +474,21 @@ def test_images_and_columns_that_are_not_used_are_named(tmp_path, files, counts,
     assert (classes, found) == (["cat", "dog"], counts)
     assert words in said and "none is clearly" not in said
     assert "none names an image" not in said
+
+
+@pytest.mark.parametrize(
+    "name", ["test_pred.csv", "Preds2.csv", "pseudo_labels.csv", "inference.csv", "predictions/a.csv"]
+)
+def test_predictions_give_no_labels_to_test_images(tmp_path, name):
+    for path in [f"train/{'cat' if n < 6 else 'dog'}/{n}.png" for n in range(12)] + [
+        f"test/{n}.png" for n in range(12)
+    ]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(png(np.random.default_rng(len(path)).integers(0, 256, (8, 8, 3), np.uint8)))
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("id,label\n" + "".join(f"test/{n},{'cat' if n % 2 else 'dog'}\n" for n in range(12)))
+    record = infer_dataset(tmp_path, lambda line: None)
+    assert record.share and not record.label_files
 
 
 def write_flat_images(folder, table):
