@@ -387,6 +387,31 @@ def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+def test_printed_pages_show_marks_pictures_and_figures(driver, demo_site):
+    """Browsers leave out backgrounds, of which marks and pictures consist, unless a page asks for its exact colours."""
+    try:
+        set_screen(driver, 718)
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        drawn = "[...document.querySelectorAll('.bar u, .bar b, .pictures i')]"
+        for page in ("index.html", "board-quick-v6-roar.html", "images-quick-v8.html", "estimator-grad.html"):
+            load_page(driver, (demo_site / page).as_uri())
+            colours = f"return [...new Set({drawn}.map((one) => getComputedStyle(one).printColorAdjust))]"
+            assert driver.execute_script(colours) == ["exact"] and fits_width(driver, 718), page
+            assert all(width > 80 for width in read_texts(driver, "td.fig", "clientWidth")), page
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_verdicts_differ_in_shape_not_only_in_colour(driver, demo_site):
+    load_page(driver, (demo_site / "board-quick-v6-roar.html").as_uri())
+    script = """return [...document.querySelectorAll(".key u")].map((mark) => {
+        const style = getComputedStyle(mark);
+        return [style.clipPath, style.borderRadius, style.transform, style.borderWidth].join();
+    })"""
+    shapes = driver.execute_script(script)
+    assert len(shapes) == len({*shapes}) > 2
+
+
 def test_names_in_figure_to_embed_end_before_its_axis(driver, views, tmp_path):
     submission = "noise-mean-of-a-very-long-name-of-an-est@0123abcd(samples=2,noise=0.3)"
     names = [*(name for name, row in ESTIMATORS.items() if row.has_own_row), submission]

@@ -42,9 +42,10 @@ def test_svg_figure_has_every_row_and_escapes_names(view):
     name = "<script>alert(1)</script>"
     text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
     found = ElementTree.fromstring(text)
-    marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("circle", "path")]
-    controls = sum(row.control for row in view.board.rows)
-    assert marks == [len(view.board.rows) - controls, controls]
+    paths = [path.get("d").rpartition("l")[2] for path in found.iter(f"{SVG}path")]
+    kinds = [row.colour_class for row in view.board.rows]
+    assert (paths.count("5 5-5 5-5-5z"), paths.count("-5-9h10z")) == (kinds.count("control"), kinds.count("below"))
+    assert len(list(found.iter(f"{SVG}circle"))) == len(kinds) - len(paths), "diamonds, triangles and circles"
     assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.colour_class for row in view.board.rows]
     assert ".open circle{fill:#fff}" in text  # hollow, as on the board
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
