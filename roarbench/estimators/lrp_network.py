@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.nn import functional as F
+from torch.nn.modules import container
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import RunError
@@ -29,7 +30,10 @@ _LINEAR_CALLS = (
     *(torch.mean, "mean"),
 )
 _SAME = (nn.Identity, nn.Dropout)  # layers that return their input in eval mode
-_MOVES = (torch.flatten, operator.getitem, getattr, "flatten", "view", "reshape", "permute", "contiguous", "size")
+_MOVES = (
+    *(torch.flatten, torch.squeeze, torch.unsqueeze, torch.reshape, torch.permute, operator.getitem, getattr),
+    *("flatten", "squeeze", "unsqueeze", "view", "reshape", "permute", "contiguous", "size"),
+)
 _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _IN_PLACE = (operator.iadd, torch.relu_, F.relu_, "add_", "relu_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
@@ -86,8 +90,9 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     try:
         copied = copy_with_plain_layers(model)
         for part in copied.modules():
-            known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
-            if type(part).__module__.startswith("torch.nn") and not known:
+            known = isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.Unflatten, nn.ReLU, nn.Hardtanh))
+            is_layer = type(part).__module__.startswith("torch.nn") and type(part).__module__ != container.__name__
+            if is_layer and not known and not any(part.children()):
                 raise _make_no_rule_error(type(part).__name__)
         traced = trace_and_fold_batchnorm(copied)
     except RunError:
@@ -110,7 +115,11 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
             node.replace_all_uses_with(node.args[0])
             traced.graph.erase_node(node)
         elif isinstance(module, nn.Flatten):
-            node.op, node.target, node.args = "call_function", torch.flatten, (*node.args, module.start_dim)
+            arguments = (*node.args, module.start_dim, module.end_dim)
+            node.op, node.target, node.args = "call_function", torch.flatten, arguments
+        elif isinstance(module, nn.Unflatten):
+            arguments = (*node.args, module.dim, module.unflattened_size)
+            node.op, node.target, node.args = "call_function", torch.unflatten, arguments
         else:
             step, name = _make_module_of_node(node, module), f"step_{node.name}"
             traced.add_submodule(name, step)

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
 
 from roarbench.common.errors import RunError
+from roarbench.compute.external_networks import add_second_logit
 from roarbench.compute.networks import build_network
 from roarbench.estimators.backward_rules import Rescaled
 from roarbench.estimators.estimator import Batch
@@ -99,6 +100,9 @@ EQUIVALENT_STEPS = {
         nn.Sequential(nn.AdaptiveAvgPool2d(6), RELU),
         0,
     ),
+    "squeeze": (lambda x: x.relu().unsqueeze(1).squeeze(1), RELU, 0),
+    "flatten two axes": (nn.Sequential(RELU, nn.Flatten(2, 3), nn.Unflatten(2, (12, 12))), RELU, 0),
+    "empty containers": (nn.Sequential(nn.Sequential(), RELU), RELU, 0),
 }
 
 
@@ -126,6 +130,15 @@ def test_lrp_passes_all_relevance_through_clipping():
     model = nn.Sequential(make_convolution((1.0,)), nn.ReLU6(), nn.Flatten(), dense((1.0, 1.0, 1.0)))
     found = compute_lrp(model, torch.tensor([[[[9.0, 2.0, -1.0]]]]))
     torch.testing.assert_close(found, torch.tensor([6.0, 2.0, 0.0]))
+
+
+def test_lrp_explains_a_network_that_returns_one_number_per_image():
+    # the logit is 2 * 3 + 4 * 1, and half of it is the logit of class 1
+    model = nn.Sequential(make_convolution((1.0,)), nn.ReLU(), nn.Flatten(), dense((2.0, 4.0)), nn.Flatten(0))
+    image = torch.tensor([[[[3.0, 1.0]]]])
+    wrapped = add_second_logit(model.eval(), image.repeat(2, 1, 1, 1))
+    found = importance("lrp", wrapped, Batch(image, torch.tensor([1]), torch.tensor([0])))
+    torch.testing.assert_close(found.flatten(), torch.tensor([3.0, 2.0]))
 
 
 WHOLE, SAME = nn.Conv2d(3, 5, 12), nn.Conv2d(3, 3, 1)
