@@ -120,6 +120,11 @@ class Reproduction:
             near_means = abs(one.mean() - other.mean()) <= self.margin + 1 / old.total
             if not (near_images and near_means):
                 return ReproductionOutcome.DIFFERENT, "the probabilities of the predicted classes differ too much"
+        expected = self._expected_count_if_unrelated
+        # a limit above the 5 % quantile of a binomial count would also confirm unrelated results
+        if self._max_differing > expected - 1.645 * math.sqrt(expected * (1 - expected / old.total)):
+            seen = f"too few images to tell: correctness may differ on {int(self._max_differing)} of {old.total:,}"
+            return ReproductionOutcome.INCOMPARABLE, f"{seen}, and unrelated results differ on about {expected:.0f}"
         return ReproductionOutcome.WITHIN, ""
 
     @property

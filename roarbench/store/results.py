@@ -78,7 +78,7 @@ class ReproductionOutcome(StrEnum):
     EQUAL = "equal"
     WITHIN = "within the interval"
     DIFFERENT = "different"
-    INCOMPARABLE = "not comparable"  # another explained network was repeated; never stored
+    INCOMPARABLE = "not comparable"  # another explained network was repeated, or the images are few; never stored
 
 
 class Removal(NamedTuple):

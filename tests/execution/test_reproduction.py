@@ -112,6 +112,20 @@ def test_margin_counts_only_images_that_may_differ(honest):
     assert wide.verdict is WITHIN
 
 
+def test_on_few_images_only_equal_predictions_confirm_a_run():
+    """At 28 % correct, unrelated trained results differ on 40.3 +- 4.9 of 100 images, and 33 may differ."""
+    for count, verdict in ((100, INCOMPARABLE), (200, WITHIN)):  # of 200 images, 80.6 +- 6.9 and 65
+        correctness = np.arange(count) < 28 * count // 100
+        stored = make_trained_result(correctness)
+        swapped = correctness.copy()
+        swapped[[0, -1]] = swapped[[-1, 0]]
+        near = Reproduction(stored, replace(set_correctness(stored, swapped), provenance=ELSEWHERE))
+        few = "too few images to tell: correctness may differ on 33 of 100, and unrelated results differ on about 40"
+        assert (near.differing, near.verdict, near.reason) == (2, verdict, few if count == 100 else "")
+        far = Reproduction(stored, replace(set_correctness(stored, ~correctness), provenance=ELSEWHERE))
+        assert (far.verdict, Reproduction(stored, replace(stored, rankings="x")).verdict) == (DIFFERENT, WITHIN)
+
+
 def test_unknown_training_noise_accuses_nobody_and_is_not_zero(honest):
     """A reviewer's store has imported results alone, whose variance their authors could claim."""
     stored = make_trained_result(honest)
