@@ -19,14 +19,13 @@ from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.incomplete_results import describe_missing_runs, remove_unfinished_sign
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, ROAR, Protocol, has_opposite_order
+from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, Protocol, has_opposite_order
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.doubts import has_unknown_passes
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import FAILED, list_texts_beside_gain
-from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
-from roarbench.stats.intervals import Estimate
+from roarbench.stats.board_records import ONE_NETWORK, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
 BLURRED = "random-blurred"
@@ -152,7 +151,6 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     control, submission = estimator.has_control_verdict, results.submissions.get(name)
     about = submission.description if submission and not estimator.twin else estimator.about  # by its author
-    value = row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points
     unfinished, kind = table.runs.is_unfinished(name), classify_verdict(table.find_verdict(row), protocol, control)
     verdict = str(row.network.verdict) if row.network else find_kinds(protocol)[kind]
     if name in table.failed_rows:
@@ -165,8 +163,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
         about=capitalize(shorten_line(about)),
         control=control,
         find_place=row.find_place,
-        # Random beside itself has no interval under ROAR
-        value=Estimate(value.value) if protocol == ROAR and name == RANDOM else value,
+        value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
         beating=row.beating,
         doubts=tuple(doubt.typeset() for doubt in table.list_doubts(name) if not doubt.fact),
         network=row.network,

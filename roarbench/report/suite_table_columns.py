@@ -4,7 +4,6 @@ Accuracies are fractions as values and percentages as texts; gains are in points
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -149,10 +148,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
             form=format_thousandths, short="perm. p", worth=4)  # fmt: skip
     else:
-        # Random's own gain is 0 by definition, so it has no interval
-        roar_rows = [replace(row, gain=Estimate(row.gain.value)) if row.estimator == RANDOM else row for row in rows]
-        beside = show("ROAR gain [95%]", map(show_gain, roar_rows), short="ROAR\ngain [95%]",
-            narrow=tuple(show_gain(row, format_half_width) for row in roar_rows))  # fmt: skip
+        beside = show("ROAR gain [95%]", map(show_gain, rows), short="ROAR\ngain [95%]",
+            narrow=tuple(show_gain(row, format_half_width) for row in rows))  # fmt: skip
         add("gain", (row.gain for row in rows), "gain [95%]" * gains, map(show_gain, rows), beside=beside)
         add_gains_by_level("ROAR gain", 1)
     add("beats_controls", (row.beating and row.beating.beats_all for row in rows),

@@ -42,10 +42,13 @@ def estimate(contrast: Contrast) -> Estimate:
 
 
 def estimate_all(contrasts: Mapping[Key, Contrast], repeated: bool = False) -> dict[Key, Estimate]:
-    """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers."""
+    """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers.
+
+    A number minus itself, such as Random's gain, is 0 by definition and has no interval.
+    """
     halves = compute_half_widths(measure_spreads(list(contrasts.values()), repeated), CONFIDENCE).tolist()
     return {
-        key: Estimate(contrast.value, contrast.value - half, contrast.value + half)
+        key: Estimate(contrast.value, *((contrast.value - half, contrast.value + half) * bool(contrast.weights.any())))
         for (key, contrast), half in zip(contrasts.items(), halves, strict=True)
     }
 

@@ -132,7 +132,7 @@ def make_table_of_both_gains():
         _table(
             ROAR,
             (0.9,),
-            _roar("random", (0.0, 0.0, 0.0)),
+            _roar("random", (0.0,)),
             _roar("sobel", (5.0, 4.0, 6.0), Verdict.SAME),
             _roar("random-blurred", (10.7, 9.3, 12.1), Verdict.BETTER),
             _roar("grad", (-4.5, -5.7, -3.2), Verdict.WORSE),
