@@ -324,8 +324,9 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
         reason = plan.problem.partition(";")[0] if plan.problem != NO_CLASSES else ""  # without advice on folders
     said = ["; ".join(filter(None, (f"classes: the labels in {column}{list_quoted(best.files)}", reason)))]
     if best.rivals:
-        nameless = "" if best.columns.label else ", which has no column names"
-        seen = f"column '{best.content.columns.label}' of {list_quoted(best.files)}{nameless}"
+        nameless = "" if best.usual or best.columns.label else ", which has no column names"
+        named = f"column '{best.content.columns.label}' of" if best.content.columns.label else "two columns of flags in"
+        seen = f"{named} {list_quoted(best.files)}{nameless}"
         others = f"{list_quoted(best.rivals)} could have the labels, too; to use one"
         said.append(f'warning: classes: {seen}; {others}, write label_column = "{best.rivals[-1]}" under [data]')
     for other in usual:

@@ -112,6 +112,10 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
             names = [name for name in first.columns if not GROUP_NAME.fullmatch(name) and name != column]
             names = [name for name in names if simplify_column_name(name) not in SPLIT_NAMES]
             unknown = [name for name in names if _could_be_classes(first.get_cells(name))]  # a link differs in each row
+            fractions = [name for name in names if any(number % 1 for number in parse_numbers(first.get_cells(name)))]
+            if first.named and not plan and len(folders) < 2 and len(names) == len(fractions) == 1:
+                seen = f"{label_tables.describe_columns(first)}, of which '{names[0]}' has fractions and no classes"
+                problems.append(f"{seen}; write a column 'label', such as ranges (1-2) of these numbers")
             is_unclear = first.named or len(folders) < 2 and not _name_split_column(first)
             if is_unclear and len(unknown) > (1 if plan else 0):
                 seen = f"{label_tables.describe_columns(first)}, of which none is clearly that of the classes"
@@ -138,7 +142,8 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
         values = sorted({*table.get_cells(split)} - {""}) if split else []
         if 1 < len(values) < len(table.rows) and not _find_split_column(table)[1]:
             seen = f"column '{split}' of {file.name} has the values {list_quoted(values)}"
-            remedy = "to use it, replace them by 'train' and 'test'"
+            lines = f'labels = "{pattern}", split_column = "{split}", train = VALUE and test = VALUE'
+            remedy = f"to use it, write {lines} in place of test_share"
             doubts.append(f"{seen}, of which none names a training or a test split; {remedy}")
         if "*" not in pattern:
             found = [next(iter(index.find(cell, file=file.stem)), "") for cell in cells]  # empty without an image
@@ -251,8 +256,11 @@ def _make_plan(
             place, missing = table.columns.index(path_column), {*content.missing}
             table = table._replace(rows=[row for row in table.rows if row[place] not in missing])  # prose in front, too
             likely = table.find_columns(label_tables.LABEL_NAMES) if table.named else table.columns
-            others = [name for name in likely if name not in (path_column, label, split)]
-            rivals = _find_rivals(table, others, label) if label else ()
+            flags = () if label else label_files.find_one_hot_columns(table)
+            if len(flags) == 2:  # perhaps of left and right eyes, and another column has the classes
+                likely = [name for name in table.columns if not GROUP_NAME.fullmatch(name)]
+            others = [name for name in likely if name not in (path_column, label, split, *flags)]
+            rivals = _find_rivals(table, others, label or flags[0]) if label or len(flags) == 2 else ()
             return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
     if not values:
         return None

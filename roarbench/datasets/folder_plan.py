@@ -1,6 +1,7 @@
 """Find the splits and the classes of images by the names of their folders."""
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -137,7 +138,8 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
             remedy += f", and class_depth = {depth}, too, if folders such as '{example}' are"
         if len(holding) == 1:
             seen = f"{listed} holds the folders '{train}' and '{test}', beside other folders"
-            return replace(plan, problem=f"{seen}; name {root / base / holding[0]} if it is the data set")
+            path = shlex.quote(str(root / base / holding[0]))  # which ends in a space in OCT2017 of Kaggle
+            return replace(plan, problem=f"{seen}; name {path} if it is the data set")
         raise DataError(f"{seen}; {remedy}, or name one of these folders")
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
@@ -200,6 +202,8 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
         if tops and (count := tree.loose[inside]):
             problem += f", beside {format_count(count, 'image')}"
             problem += "; name this folder if the folders inside it are classes" if below[tops[0]] else ""
+        if tops and plan.test and (kinds := sorted(tree.list_folders(plan.base, plan.test))):
+            problem += f"; name the folder '{plan.test}' if {list_quoted(kinds)} inside it are the classes"
         return replace(plan, problem=problem)
     if not plan.train and all(name.lower() in _FORMS for name in tops):
         chosen = min(tops, key=lambda name: _FORMS.index(name.lower()))

@@ -198,6 +198,8 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
         seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
         alike = [name for name in sorted(names) if fold_class_name(name) == fold_class_name(unexpected[0])]
         remedy = f"give it training images, or leave out {list_quoted(unexpected)}"
+        if names.isdisjoint(test_names):
+            remedy = f"it has {list_quoted(sorted(names))}; name the classes alike in both, or leave out these images"
         if "-1" in unexpected:
             remedy = f"if -1 stands for an unknown label, as in competitions, leave out its rows of {test_where}"
         if alike:

@@ -27,7 +27,7 @@ PATH_NAMES = (
 LABEL_NAMES = (
     *("label", "labels", "class", "classes", "target", "category", "classid", "classname", "labelname", "categoryid"),
     *("labelid", "classlabel", "categorylabel", "imagelabel", "diagnosis", "dx", "findinglabels", "predictionstring"),
-    *("breed", "species", "variety", "tumor", "y"),
+    *("breed", "species", "variety", "tumor", "diagnostic", "choice", "y"),
 )
 SPLIT_NAMES = (
     *("split", "set", "subset", "partition", "fold", "folds", "kfold", "phase", "dataset", "usage"),

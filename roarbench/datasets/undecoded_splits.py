@@ -155,7 +155,8 @@ def add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels], names:
             remedy += f"; the class '{lacking}' has no training image: give it more images, or leave it out"
         elif len(train) > 1 and len(test):
             lacking = list_some(np.setdiff1d(np.arange(classes), train).tolist())
-            remedy += f"; without a training image: {lacking}; number the classes from 0 without gaps"
+            remedy += f"; without a training image: {lacking}; number the classes from 0 without gaps, or write "
+            remedy += "them as text (pandas: astype(str))"
             remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
         raise DataError(f"{record.folder}: {seen}; {remedy}")
     if not record.numbered:

@@ -551,6 +551,17 @@ def write_flat_images(folder, table):
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
         ("file,animal", lambda n: f"{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'animal'"),
         ("file,genus_id,label", lambda n: f"{n}.png,{n % 4 // 2},{'abcd'[n % 4]}", "classes: the labels in column"),
+        (
+            "file,grade,od,os",
+            lambda n: f"{n}.png,{n % 3},{n % 2},{1 - n % 2}",
+            "warning: classes: two columns of flags in 'labels.csv'; 'grade' could have the labels, too; to use one, "
+            'write label_column = "grade"',
+        ),
+        (
+            "file,tags",
+            lambda n: f"{n}.png,{['clear', 'clear road', 'clear road water', 'water clear', 'haze'][n % 5]}",
+            "warning: 3 of 5 classes are another class and a further word, such as 'clear road', 'clear'; if an",
+        ),
     ],
 )
 def test_columns_of_folds_and_patients_are_named_and_row_numbers_ignored(tmp_path, header, row, words):
@@ -621,6 +632,26 @@ def test_test_class_without_training_images_is_refused_with_remedy(tmp_path, nam
     )
     with pytest.raises(DataError, match=f"has the class '{name}', which .* lacks; {remedy}"):
         infer_cats_and_dogs(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words"),
+    [
+        (  # as in ISIC 2016
+            "file,label,split",
+            lambda n: f"{n}.png,{'ab'[n % 2]},train" if n < 12 else f"{n}.png,{n % 2}.0,test",
+            "has the class '0.0', which .* lacks; it has 'a', 'b'; name the classes alike in both, or leave out these",
+        ),
+        (
+            "file,Rating",
+            lambda n: f"{n}.png,{n % 3}.5",
+            "labels.csv has the columns .*, of which 'Rating' has fractions",
+        ),
+    ],
+)
+def test_labels_that_are_no_classes_are_named_with_their_file(tmp_path, header, row, words):
+    with pytest.raises(DataError, match=words):
+        write_flat_images(tmp_path, "\n".join([header, *map(row, range(20))]))
 
 
 def test_measurement_beside_splits_never_replaces_class_folders(tmp_path):

@@ -1016,4 +1016,60 @@ LAYOUTS = [
         "'CALTECH/train/0' are",
         written='images = "FOLDER"\ntrain = "*/train"\ntest = "*/test"\nclass_depth = 3',
     ),
+    Layout(
+        "Waterbirds",
+        train={"001.Albatross/A_{0-3}.jpg": "0", "002.Wren/B_{0-3}.jpg": "1", "003.Owl/C_{0-3}.jpg": "1"},
+        test={"001.Albatross/A_{6-7}.jpg": "0", "002.Wren/B_{6-7}.jpg": "1", "003.Owl/C_{6-7}.jpg": "1"},
+        others=("001.Albatross/A_{4-5}.jpg", "002.Wren/B_{4-5}.jpg", "003.Owl/C_{4-5}.jpg"),
+        texts={
+            "metadata.csv": "img_id,img_filename,y,split,place,place_filename\n"
+            + "".join(
+                f"{n},{name}_{n}.jpg,{y},{n // 2 - n // 4 if n > 3 else 0},{n % 2},/o/ocean/{n}.jpg\n"
+                for name, y in (("001.Albatross/A", 0), ("002.Wren/B", 1), ("003.Owl/C", 1))
+                for n in range(8)
+            )
+        },
+        chosen="column 'split' of metadata.csv .*; to use it, write labels = \"metadata.csv\", split_column",
+        written='images = "FOLDER"\nlabels = "metadata.csv"\nsplit_column = "split"\ntrain = "0"\ntest = "2"',
+    ),
+    Layout(
+        "BTAD",
+        train={f"{item}/test/{name}/{{0000-0003}}.bmp": name for item in ("01", "02") for name in ("ok", "ko")},
+        others=tuple(
+            f"{item}/{folder}.bmp"
+            for item in ("01", "02")
+            for folder in ("train/ok/{0000-0003}", "ground_truth/ko/{0000-0003}")
+        ),
+        chosen="'01', '02' each hold the folders 'train' and 'test'",
+        written='images = "FOLDER"\nleave_out = ["train", "ground_truth"]\nclass_depth = 3\ntest_share = 0.3',
+    ),
+    Layout(
+        "BTAD, one product",
+        train={"test/ok/{0000-0003}.bmp": "ok", "test/ko/{0000-0003}.bmp": "ko"},
+        others=("train/ok/{0000-0003}.bmp", "ground_truth/ko/{0000-0003}.bmp"),
+        chosen="only the folder 'ok' in 'train' holds images; name the folder 'test' if 'ko', 'ok' inside it are the",
+        written='images = "FOLDER/test"\ntest_share = 0.3',
+    ),
+    Layout(
+        "OCT2017 of Kaggle",
+        train={"OCT2017 /train/CNV/CNV-1-{1-4}.jpeg": "CNV", "OCT2017 /train/NORMAL/NORMAL-1-{1-4}.jpeg": "NORMAL"},
+        test={"OCT2017 /test/CNV/CNV-2-{1-2}.jpeg": "CNV", "OCT2017 /test/NORMAL/NORMAL-2-{1-2}.jpeg": "NORMAL"},
+        others=(
+            "OCT2017 /val/CNV/CNV-3-{1-2}.jpeg",
+            "OCT2017 /val/NORMAL/NORMAL-3-{1-2}.jpeg",
+            "oct2017/OCT2017 /train/CNV/CNV-1-{1-4}.jpeg",
+            "oct2017/OCT2017 /train/NORMAL/NORMAL-1-{1-4}.jpeg",
+        ),
+        chosen="name '.*/OCT2017 ' if it is the data set",
+        written='images = "FOLDER/OCT2017 "\ntrain = "train"\ntest = "test"',
+    ),
+    Layout(
+        "PAD-UFES-20",
+        train={f"images/imgs_part_{1 + n % 3}/PAT_{n}_{n}_{n}.png": ("NEV", "BCC")[n % 2] for n in range(12)},
+        texts={
+            "metadata.csv": "patient_id,lesion_id,age,region,diagnostic,itch,img_id,biopsed\n"
+            + "".join(f"PAT_{n},{n},8,ARM,{('NEV', 'BCC')[n % 2]},FALSE,PAT_{n}_{n}_{n}.png,FALSE\n" for n in range(12))
+        },
+        written='images = "FOLDER"\nlabels = "metadata.csv"\ntest_share = 0.3',
+    ),
 ]
