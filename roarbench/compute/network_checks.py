@@ -260,27 +260,34 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
     noise = torch.randn(image.shape, generator=generator, dtype=torch.float64).to(image)
     direction = normalize(noise.flatten(), dim=0)
     step = (_STEP * direction).view_as(image)
+
+    def compute_logits_and_derivative(copies: int) -> tuple[Tensor, Tensor]:
+        inputs = image.repeat(copies, 1, 1, 1).requires_grad_()
+        with torch.enable_grad(), _StayInFloat64():
+            logits = extract_logits(network(inputs))
+            (gradient,) = torch.autograd.grad(logits[:, logits[0].argmax()].sum(), inputs)
+        return logits.detach(), gradient[0].flatten() @ direction
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about its own copies of scripts and exported programs
             network = _copy_to_float64(model)
-        inputs = image.clone().requires_grad_()
-        with torch.enable_grad(), _StayInFloat64():
-            logits = extract_logits(network(inputs))
-            target = int(logits.argmax())
-            (gradient,) = torch.autograd.grad(logits[0, target], inputs)
+        logits, derivative = compute_logits_and_derivative(1)
+        target = logits[0].argmax()
         with torch.no_grad(), _StayInFloat64():
             before, after = (extract_logits(network(image + move))[0, target] for move in (-step, step))
     except Exception:  # the network's code may refuse a copy, float64 or gradients, in any way; other checks report it
         return ""
-    middle = logits.detach()[0, target]
-    slope, derivative = (after - before) / (2 * _STEP), gradient.flatten() @ direction
+    slope = (after - before) / (2 * _STEP)
     steepest = torch.maximum(slope.abs(), derivative.abs())  # the slope of steps is 0, and their gradient may be any
-    agrees = (after + before - 2 * middle).abs() <= _AGREEMENT * _STEP * steepest
+    agrees = (after + before - 2 * logits[0, target]).abs() <= _AGREEMENT * _STEP * steepest
     differs = (derivative - slope).abs() > _MOST_ERROR * steepest
     is_rounded = 2 * _STEP * steepest <= _ROUNDING * _measure_scale(logits)
     if logits.dtype != torch.float64 or is_rounded or not agrees or not differs:
         return ""
+    if (compute_logits_and_derivative(2)[1] - slope).abs() <= _MOST_ERROR * steepest:
+        seen = f"the gradient of {name} is wrong for one image alone and right for two, as behind torch's batch norm"
+        return f"{seen} if its output is transposed; a function must explain two or more images in each pass"
     hooked = list_modules_with_backward_hooks(model)
     cause = f"backward hooks of '{hooked[0]}'" if hooked else "a hook, detach, or an operation with its own backward"
     seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"

@@ -510,6 +510,24 @@ def test_gradient_that_is_the_derivative_is_not_reported(networks, act):
     assert describe_changed_gradient(network.eval(), IMAGES) == ""
 
 
+class DoubleAlone(torch.autograd.Function):
+    """The identity; the gradient of a single image is doubled."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (2 if len(gradient) == 1 else 1)
+
+
+def test_gradient_that_is_wrong_for_a_single_image_alone_is_named(networks):
+    """As torch's own is, of batch norm before a transposed view (findings/torch-batch-norm-of-one-image.sh)."""
+    network = Converted(networks[0], DoubleAlone.apply).eval()
+    assert "is wrong for one image alone and right for two" in describe_changed_gradient(network, IMAGES)
+
+
 @pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])
 def test_saturated_probabilities_have_no_measured_derivative(networks, last):
     """The derivative of a probability near 1 drowns in the rounding of its differences."""
