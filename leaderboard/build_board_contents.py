@@ -60,14 +60,9 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
 
 
 def add_missing_runs_to_headline(headline: str, tables: Sequence[SuiteTable]) -> str:
-    """Add missing runs of the suite's own rows, which alone are counted, to a headline unless it is empty."""
-    missing = _describe_missing_own_runs(tables)
-    return f"{headline} Unfinished: {missing}." if headline and missing else headline
-
-
-def _describe_missing_own_runs(tables: Sequence[SuiteTable]) -> str:
-    protocols = [table.board.protocol for table in tables]
-    return describe_missing_runs(tables[0].suite_results, protocols, tables[0].unit, {})
+    """Add to a headline, unless it is empty, that runs of the suite's own rows, which alone count, are missing."""
+    missing = any(table.runs.own.missing for table in tables if table.has_results)
+    return f"{headline} Unfinished: runs are missing." if headline and missing else headline
 
 
 def write_combined_headline(
@@ -190,6 +185,7 @@ def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: st
     kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in added) else "added row"
     estimators = len(names) - len(controls) - len(truths) - len(added)
     counts = (estimators, "estimator"), (len(added), kind), (len(controls), "control"), (len(truths), "known ranking")
+    missing = describe_missing_runs(results, [each.board.protocol for each in tables], table.unit, {})
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,
@@ -198,7 +194,7 @@ def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: st
         format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
-        f"unfinished: {missing}" if (missing := _describe_missing_own_runs(tables)) else "",
+        f"unfinished: {missing}" if missing else "",
         *table.common_facts,
     )
     return tuple(filter(None, facts))

@@ -312,6 +312,14 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
     assert any("<small>not run</small>" in page for page in pages), "the page of ig"
 
 
+def test_key_leaves_out_a_gain_without_marks(tmp_path):
+    """One row without Random has no ROAR gain, and its own-network gain is not significant."""
+    make_store(tmp_path, SUITE, lambda point: point.cell.estimator in ("grad", CLEAN), images=IMAGES)
+    with open_views(tmp_path) as views:
+        key = cut(render(views), '<form class="find"', "</form>")
+    assert re.findall("<b>(.*?)</b>", key) == ["Own-network gain (MoRF)"]
+
+
 def test_claims_page_tests_claims_about_roar_on_roar_alone(views):
     page = render(views, make_address("claims"))
     assert page.count("quick v8 <small>ROAR</small>") == 1 and "<small>own-network gain" not in page
