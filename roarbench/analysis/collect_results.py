@@ -33,7 +33,7 @@ from roarbench.store.annotations_and_scores import (
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore, explain_unverified_estimators, find_imported_keys
+from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
 from roarbench.store.user_files import (
     ImageSource,
@@ -74,14 +74,6 @@ def collect_results_of_all_versions(
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
 
-def make_error_of_wrong_total(row: RunResult, expected: str) -> CallerError:
-    """Return the error for a stored run with another number of test images than expected, in words."""
-    seen = f"the stored run {row.run.key} has {row.total:,} test images, but {expected}"
-    return CallerError(
-        seen, Hint("; `{}` removes the run from the tables", "runs", (row.run.key, "--archive", "REASON"))
-    )
-
-
 def _load_results(
     versions: Versions, version: Version, store: ResultsStore, known: Mapping[str, RunResult] = MappingProxyType({})
 ) -> SuiteResults:
@@ -91,11 +83,10 @@ def _load_results(
     stored = {key: known[key] for key in store.find_done_keys(known)} if known else {}
     stored |= store.read_results(by_key.keys() - stored.keys(), by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
-    by_total = {row.total: row for row in results.values()}
-    if len(by_total) > 1:  # rows are compared image by image
-        imported = find_imported_keys(store.database, [row.run.key for row in by_total.values()])
-        wrong, other = sorted(by_total.values(), key=lambda row: row.run.key not in imported)[:2]
-        raise make_error_of_wrong_total(wrong, f"others have {other.total:,}")
+    totals = sorted({row.total for row in results.values()})
+    if len(totals) > 1:  # rows are compared image by image
+        seen = f"results of {suite.title} have {totals[0]:,} and {totals[1]:,} test images"
+        raise CallerError(seen, Hint("; `{}` archives those that do not have the number of its images", "run"))
     with_results = {point.cell.estimator for point in results}
     stopped = store.failures.list_stop_reasons_on(version.data) if len(stored) < len(by_key) else {}
     waiting = stopped.keys() - stored.keys()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.collect_results import collect_results, make_error_of_wrong_total
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.suite_results import CONSEQUENCES, SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import MATCHED_IMAGE, Split
@@ -55,6 +55,7 @@ from roarbench.plan.resolution import refuse_equal_matched_masks, refuse_levels_
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.chance import compute_largest_class_share
+from roarbench.store.archived_runs import archive_rows
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.published_networks import find_imported_or_packaged_network, read_network_file
 from roarbench.store.results import ResultsStore
@@ -197,6 +198,11 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
     if display.has_decoded:
         count, seconds = sum(len(images[split].labels) for split in record.decoded_splits), time.monotonic() - start
         lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
+    total = len(images.test.labels)
+    if wrong := store.list_keys_with_other_total(images.fingerprint, total):  # imported before these images were here
+        archive_rows(store.database, wrong, f"another number of test images than {total:,}")
+        counted = f"{format_count(len(wrong), 'imported result')} with another number of test images than {total:,}"
+        lines.append(f"{counted}, archived; `roarbench runs {wrong[0]}` shows the first")
     for line in lines:
         console.print(f"{record.name}: {line}", soft_wrap=True)
     sources = read_sources_of_decoded_images(request.workspace.data, request.suite.dataset)
@@ -210,9 +216,6 @@ def collect_stored_results(
     """Load a suite's results on decoded images; results in `known`, by key, are not read again."""
     sources = read_image_sources(store.database)
     results = collect_results(suite, store, images.limit, images.fingerprint, sources, known)
-    total = len(images.test.labels)
-    if wrong := next((row for row in results.results.values() if row.total != total), None):
-        raise make_error_of_wrong_total(wrong, f"the images are {total:,}")
     return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
 
 

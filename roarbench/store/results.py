@@ -177,6 +177,11 @@ class ResultsStore:
             count *= 10
         return False
 
+    def list_keys_with_other_total(self, data: str, total: int) -> list[str]:
+        """Return the keys of results on these images that have another number of test images."""
+        statement = select(results.c.key).where(results.c.data == data, results.c.total != total)
+        return [row.key for row in self.database.read(statement)]
+
     def list_keys_with_rankings(self, rankings: str) -> list[str]:
         """Return the keys of results whose rankings have this checksum."""
         statement = select(results.c.key).where(results.c.rankings == rankings).order_by(results.c.key)

@@ -22,6 +22,7 @@ from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.annotations_and_scores import AnnotationKind, read_measured_annotations, replace_annotations
+from roarbench.store.archived_runs import read_archived_rows
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from roarbench.store.schema import imports, insert_new, remarks, reproductions
@@ -139,25 +140,28 @@ def test_values_of_another_network_replace_claims_of_confirmed_import_only(tmp_p
             insert_new(connection, imports, [{"key": stored.run.key, "file": "f11e"}])
 
 
-def test_run_names_imported_row_with_another_number_of_images(tmp_path, store, monkeypatch):
-    """Tables of rows with 7 and with 8 images ended with a traceback, until such a row was found and archived."""
+def test_run_archives_imported_rows_with_another_number_of_images(tmp_path, store, monkeypatch):
+    """Such a row, imported before the images were decoded, stopped each table and board until it was archived."""
     monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
     request, console = Request(SCORED, Settings(tmp_path, limit=8)), Console(file=StringIO())
     assert run_suite(request, store, console).failed == 0
-    row = next(row for row in store.read_results(list_result_keys(store)).values() if row.rankings)
+    rows = store.read_results(list_result_keys(store))
+    row = next(row for row in rows.values() if row.rankings)
     seven = row.correctness[:7]
     short = replace(row, total=7, bits=pack_correctness(seven), correct=int(seven.sum()), probability=None)
     with ResultsStore.open(make_default_url(tmp_path / "other")) as other:
-        other.add_results([short])
-        with pytest.raises(CallerError, match=f"run {row.run.key} has 7 test images, but the images are 8"):
-            run_suite(request, other, console)
         # seven and eight images have one byte of bits, so a table would take the eighth for a wrong answer
-        other.add_results(each for each in store.read_results(list_result_keys(store)).values() if each is not row)
-        with other.database.begin_exclusive_write() as connection:
-            insert_new(connection, imports, [{"key": row.run.key, "file": "f11e"}])
-        with pytest.raises(CallerError, match=f"run {row.run.key} has 7 test images, but others have 8"):
+        other.add_results([short, *(each for each in rows.values() if each is not row)])
+        with pytest.raises(CallerError, match="have 7 and 8 test images"):
             collect_results(SCORED, other, 8, row.run.data)
+        assert run_suite(request, other, console).failed == 0
+        again = other.read_results(list_result_keys(other))
+        assert {key: each.bits for key, each in again.items()} == {key: each.bits for key, each in rows.items()}
+        (archived,) = read_archived_rows(other.database, [*rows])
+        assert (archived.run.key, archived.row["total"]) == (row.run.key, 7)
+    said = "1 imported result with another number of test images than 8, archived; `roarbench runs {}` shows the first"
+    assert said.format(row.run.key) in console.file.getvalue()
 
 
 def test_run_derives_plan_once_and_reads_each_result_once(tmp_path, store, monkeypatch):
