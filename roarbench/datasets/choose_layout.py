@@ -218,8 +218,16 @@ def _choose_with_class_folders(
                 alike.append(labels)
             elif labels.usual:
                 return None
+    lists, notes = find_split_lists(search.lists, {*class_of}), list[str]()
     if plan.train and plan.test:
-        return _Choice(None, plan.train, plan.test)
+        pair = (plan.train, plan.test)
+        by_split = [{path for path in class_of if path.startswith(make_prefix(plan.base, split))} for split in pair]
+        if lists and by_split != [search.lists[path] for path in lists[0]]:
+            depth = plan.depth + len(Path(plan.base, plan.train).parts)
+            remedy = f'images = "{root}", class_depth = {depth}, train = "{lists[0][0]}" and test = "{lists[0][1]}"'
+            seen = f"splits are the folders {list_quoted(pair)}; the lists {list_quoted(lists[0])} give others"
+            notes.append(f"warning: {seen}; to use the lists, write {remedy} under [data]")
+        return _Choice(None, *pair, said=tuple(notes))
     base = make_prefix(plan.base)
     for number, name in enumerate(plan.unlabelled):
         for labels in search.plans:
@@ -236,7 +244,6 @@ def _choose_with_class_folders(
             if any(path.startswith(inside) and "/" in path[len(inside) :] for path in paths):
                 problem += f" of the names in '{plan.train}'"
         return _Choice(None, "", "", said=(f"warning: {problem}; test images are drawn from '{plan.train}'",))
-    notes = []
     for source in search.split_sources:
         common = [path for path in source.labels if path in class_of]
         if source.usual or _are_same_classes(class_of, source.labels, common):
@@ -245,7 +252,7 @@ def _choose_with_class_folders(
         wrong = f"'{source.columns.label}' would give other classes than the folders"
         remedy = "remove this column, or name the split folders 'train' and 'test'"
         notes.append(f"warning: {seen} {wrong}; {remedy}")
-    if lists := find_split_lists(search.lists, set(class_of)):
+    if lists:
         (train, test), said = lists
         trained = search.lists[train] & class_of.keys()
         names = {class_of[path] for path in trained}

@@ -50,7 +50,8 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     notes = [_describe_gaps(list(contents.values()), known, () if record.split_column else every_path)]
     if known and record.split_column:
         counts = Counter(known.splits.get(path, "") for path in every_path)
-        unused = [(value, count) for value, count in counts.items() if value not in names]
+        used = {*map(str.casefold, names)}
+        unused = [(value, count) for value, count in counts.items() if value.casefold() not in used]
         kinds = {value: f"with '{value}'" if value else "without a value" for value, _ in unused}
         listed = list_some([f"{format_count(count, 'image')} {kinds[value]}" for value, count in sorted(unused)])
         notes.append(f"not used: {listed} in column '{record.split_column}'" if unused else "")
@@ -83,7 +84,7 @@ def _read_split(
     missing: Sequence[str] = ()
     prefix = ""
     if record.split_column and known:
-        paths = [path for path in every_path if known.splits.get(path) == name]
+        paths = [path for path in every_path if known.splits.get(path, "").casefold() == name.casefold()]
         if not paths:
             values = list_quoted(sorted(set(known.splits.values())), 8)
             raise DataError(f"no image has the value '{name}' in column '{record.split_column}'; it has {values}")

@@ -547,6 +547,11 @@ def write_flat_images(folder, table):
             lambda n: f"{n}.png,{'ab'[n % 2]},{['train', 'test', ''][n // 7]}",
             "not used: 6 images without a value in column 'split'",
         ),
+        (
+            "file,label,split",
+            lambda n: f"{n}.png,{'ab'[n % 2]},{['train', 'Train', 'test', 'Test'][n // 5]}",
+            "2 classes  training      test\n  a                 5         5\n  b                 5         5",
+        ),
         ("file,label", lambda n: f"{n}.png,{['cat', 'dog', 'Dog'][n % 3]}", "if they are one class, spell them alike"),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),
         ("file,animal", lambda n: f"{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'animal'"),

@@ -1072,4 +1072,21 @@ LAYOUTS = [
         },
         written='images = "FOLDER"\nlabels = "metadata.csv"\ntest_share = 0.3',
     ),
+    Layout(
+        "ImageNet-LT",
+        train={
+            "train/n01440764/n01440764_{0-3}.JPEG": "n01440764",
+            "train/n01443537/n01443537_{0-3}.JPEG": "n01443537",
+        },
+        test={"val/n01440764/v{0-1}.JPEG": "n01440764", "val/n01443537/w{0-1}.JPEG": "n01443537"},
+        others=("train/n01440764/n01440764_{4-7}.JPEG", "train/n01443537/n01443537_{4-7}.JPEG"),
+        texts={
+            "ImageNet_LT_train.txt": lines(
+                "train/n01440764/n01440764_{0-3}.JPEG 0", "train/n01443537/n01443537_{0-3}.JPEG 1"
+            ),
+            "ImageNet_LT_test.txt": lines("val/n01440764/v{0-1}.JPEG 0", "val/n01443537/w{0-1}.JPEG 1"),
+        },
+        chosen="splits are the folders 'train', 'val'; the lists .*, write images = .*, class_depth = 2, train = ",
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "ImageNet_LT_train.txt"\ntest = "ImageNet_LT_test.txt"',
+    ),
 ]
