@@ -179,8 +179,11 @@ def make_network_with_source(
         except BuilderFailed as error:
             if builder:
                 raise
-            seen = f"the network's structure cannot be written ({fit_on_one_line(str(error).partition(';')[0], 200)})"
-            raise CallerError(f"{seen}; {_REMEDY}") from None
+            seen, remedy = fit_on_one_line(str(error).partition(";")[0], 200), _REMEDY
+            if hooked := [name for name, _ in model.named_parameters() if name.endswith("_orig")]:
+                seen = f"a hook computes a weight from '{hooked[0]}' in each pass"
+                remedy = f"remove pruning by torch.nn.utils.prune.remove(layer, 'weight'), or {_REMEDY}"
+            raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}") from None
         try:
             load_state_and_check_logits(wrapped, untrained, few)
         except RuntimeError as error:  # weights do not fit
@@ -222,6 +225,10 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     With `images`, networks are trained that are built by this file: their weights are all trained, and CallerError is
     raised if layers do not set their own initial values. CallerError if there is no such file.
     """
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise CallerError(
+            f"the network's structure cannot be written (programs of torch.jit have no source); {_REMEDY}"
+        )
     written = WrittenStatements()
     retrained = images is not None
     drawn = [module for module in model.modules() if _find_reset(module)]

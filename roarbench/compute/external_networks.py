@@ -94,7 +94,7 @@ def import_timm_and_check_network(network: str) -> Any:
 
 
 class BuilderFailed(CallerError):
-    """A function that builds a network raised an error."""
+    """A file that builds a network, or its function, raised an error."""
 
 
 def _make_network_from_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
@@ -110,7 +110,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
             call_despite_missing_operators(lambda: exec(code, module.__dict__))
     except Exception as error:
         seen = f"{file} raised {describe_error(error)}"
-        raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
+        raise BuilderFailed(f"{seen}; the file must be self-contained and import only installed packages") from error
     maker = getattr(module, function, None)
     if not callable(maker):
         raise CallerError(f"{file} has no function '{function}'; write def {function}(classes, channels, size)")

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -124,6 +125,8 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
             raise
         seen = describe_error(error)
         remedy = _advise_on_refused_shape(model, tuple(images.shape))
+        if re.search("type.*(half|bfloat16|double)", seen, re.IGNORECASE):
+            remedy = "; its weights are used in float32, so its forward must not convert images, as x.half() does"
         raise CallerError(f"{name} does not accept a batch of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     remedy = "; wrap it in a module whose forward returns them"

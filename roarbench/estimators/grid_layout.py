@@ -52,8 +52,8 @@ class GridLayout(NamedTuple):
     flipped: tuple[int, ...]  # axes, after the split, whose positions are in reverse order
 
     def arrange(self, output: Tensor) -> Tensor:
-        """Return the output as (n, channels, rows, columns), a view unless an axis is in reverse order."""
-        output = output.movedim(self.images, 0)
+        """Return the output as (n, channels, rows, columns), in float32 or float64."""
+        output = output.movedim(self.images, 0).to(torch.promote_types(output.dtype, torch.float32))
         if self.split:
             axis, *sizes = self.split
             output = output.reshape(*output.shape[:axis], *sizes, *output.shape[axis + 1 :])

@@ -170,6 +170,18 @@ def test_perturbation_curve_takes_exported_networks_and_names_their_limits():
         rb.perturbation_curve(few.module(), more, [*LABELS, *LABELS], torch.cat([maps, maps]))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.filterwarnings("ignore:the network has weights in")
+def test_networks_that_convert_images_to_another_type_are_told_to_leave_them(dtype):
+    class Converting(nn.Sequential):
+        def forward(self, images):
+            return super().forward(images.to(dtype))
+
+    for layers in ((nn.Flatten(), nn.Linear(192, 3)), (nn.Conv2d(3, 3, 8), nn.Flatten())):
+        with pytest.raises(rb.CallerError, match=r"used in float32, so its forward must not convert images, as x.half"):
+            check(Converting(*layers).to(dtype), "grad")
+
+
 def test_mask_with_one_channel_is_expected_in_one_shape():
     with pytest.raises(rb.CallerError, match=r"expected bool \(2, 1, 4, 4\), True where removed"):
         rb.fill(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.zeros(2, 4, 4, dtype=torch.bool))

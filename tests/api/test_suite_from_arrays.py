@@ -190,6 +190,33 @@ def test_from_arrays_names_attribute_that_cannot_be_copied(tmp_path):
         make_array_suite(tmp_path, model)
 
 
+def make_network_with_local_base():
+    from torch import nn as layers
+
+    class Scale(layers.Identity):
+        pass
+
+    return nn.Sequential(nn.Flatten(), Scale(), nn.Linear(192, 2))
+
+
+def make_script():
+    return torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_network_with_local_base, "network.py raised NameError: name 'layers' is not defined"),
+        (make_script, "programs of torch.jit have no source"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script")
+def test_from_arrays_says_why_a_structure_cannot_be_written(tmp_path, make, reason):
+    words = rf"^the network's structure cannot be written \({reason}\); pass network=, a function"
+    with pytest.raises(roarbench.CallerError, match=words):
+        make_array_suite(tmp_path, make())
+
+
 def make_pruned_convnet():
     model = make_convnet(2)
     prune.l1_unstructured(model[0], "weight", 0.5)
@@ -198,7 +225,10 @@ def make_pruned_convnet():
 
 def test_from_arrays_names_networks_whose_weights_a_hook_computes(tmp_path):
     model = make_pruned_convnet()
-    with pytest.raises(roarbench.CallerError, match=r"network's structure cannot be written .*; pass network=, a func"):
+    words = (
+        r"written \(a hook computes a weight from '0.weight_orig' in each pass\); .*prune.remove.*, or pass network="
+    )
+    with pytest.raises(roarbench.CallerError, match=words):
         make_array_suite(tmp_path, model)
     suite = make_array_suite(tmp_path, model, network=make_pruned_convnet)
     torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))

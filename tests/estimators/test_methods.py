@@ -70,6 +70,28 @@ def test_score_cam_matches_loop_over_channels(model, batch):
         assert_near(importance("score-cam", model, one), stretch_maps(total.clamp(min=0)))
 
 
+class InShortFloats(nn.Module):
+    """A convolution in bfloat16, as code for mixed precision has it, ReLU, and a linear layer."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        torch.manual_seed(0)
+        self.dtype, self.convolution, self.linear = dtype, nn.Conv2d(3, 4, 3), nn.Linear(4, 5)
+
+    def forward(self, images):
+        with torch.autocast("cpu", self.dtype, enabled=self.dtype is not None):
+            channels = self.convolution(images).relu()
+        return self.linear(channels.mean((2, 3)).float())
+
+
+@pytest.mark.parametrize("name", ["gradcam", "hires-cam", "layer-cam", "score-cam"])
+def test_class_activation_maps_of_layers_in_bfloat16(name, batch):
+    batch = batch._replace(images=batch.images.float())
+    found, expected = (importance(name, InShortFloats(dtype).eval(), batch) for dtype in (torch.bfloat16, None))
+    assert found.dtype == torch.float32
+    assert_near(found, expected, 0.02)  # bfloat16 has 8 bits
+
+
 def test_score_cam_ignores_constant_channels():
     model = nn.Sequential(nn.Sequential(nn.Conv2d(1, 2, 1), nn.Conv2d(2, 2, 1)), nn.Flatten(), nn.Linear(8, 2)).eval()
     for values in model[0].parameters():
