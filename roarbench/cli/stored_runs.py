@@ -192,7 +192,8 @@ def export_(
             hint = Hint("; `{}` computes them", "run")
             raise CallerError(f"results store {results.database.where} has no results", hint)
         count = export_results(results, file, measured)
-    err.print(f"written: {file}: {count} results", soft_wrap=True)
+    content = "of all suites, and of explained networks on untouched images, which `status` does not count"
+    err.print(f"written: {file}: {count} results ({content})", soft_wrap=True)
 
 
 def import_(

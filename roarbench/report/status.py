@@ -50,6 +50,8 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         unfinished[name][seed] += state != "done"
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     total = Counter(state for state, _ in states.values())
+    missing = (point.cell.estimator for point, (state, _) in states.items() if state == "missing")
+    added = (find_estimator(name).untwinned_id for name in missing if name in suite.added)
     return {
         **suite_results.identity,
         "title": suite_results.title,
@@ -61,6 +63,8 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
             name: {"complete": list(unfinished[name].values()).count(0), "of": len(unfinished[name])} for name in counts
         },
         "failures": list_failures(states, suite),
+        # missing runs of rows that were added to the suite, by estimator
+        "missing_of_added": dict(Counter(added)),
         "mixed": [row._asdict() for row in suite_results.inconsistent_rows],
     }
 
@@ -80,9 +84,12 @@ def list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 
 
 def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
-    """Return the lines below the status table: current preparations, rows without a rank, and failures."""
+    """Return the lines below the status table: preparations, added rows, rows without a rank, and failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *describe_rows_without_rank(unranked), *format_failures(status["failures"])]
+    added = status["missing_of_added"]
+    counted = f"{format_count(sum(added.values()), 'missing run')}: added rows ({list_some(list(added))})"
+    unnamed = [f"{counted}, which `run` completes only if it names them"] if added else []
+    return [*preparing, *unnamed, *describe_rows_without_rank(unranked), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:

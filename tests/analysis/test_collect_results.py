@@ -26,7 +26,7 @@ from roarbench.plan.suite_changes import (
     set_explained_weights,
 )
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.report.status import make_status_record
+from roarbench.report.status import format_lines_below_status_table, make_status_record
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.store import user_files
 from roarbench.store.export_and_import import export_results, import_results
@@ -307,7 +307,11 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     store.add_results([rows[trained[0]]])
     found, protocols = standing()
     assert protocols == {MATCHED, MORF, LERF, ROAR}
-    counts = make_status_record(found, store)["protocols"]
+    record = make_status_record(found, store)
+    counts, missing = record["protocols"], record["missing"]
+    assert record["missing_of_added"] == {MINE: missing} and missing > 0, "the suite's own rows are complete"
+    said = f"{missing} missing runs: added rows ({MINE}), which `run` completes only if it names them"
+    assert format_lines_below_status_table(record, [])[0] == said
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)
 
