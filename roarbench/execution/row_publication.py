@@ -51,7 +51,12 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     stored = load_from_open_store(store, find_suite_in_open_store(suite, store), Settings(folder))
     title, row = stored.suite.title, map_row_names_to_ids(stored.suite.estimators).get(row, row)
     if row not in stored.by_estimator:
-        missing = f"the store has no runs of {row} in {title}"
+        small = (
+            " on all images, and those of --max-images cannot be submitted"
+            if any(other.limit for other in stored.others)
+            else ""
+        )
+        missing = f"the store has no runs of {row} in {title}{small}"
         file = () if EstimatorId.parse(row).name in ESTIMATORS else ("--submission", "FILE")
         raise CallerError(missing, Hint("; `{}` adds rows", "run", ("--suite", suite, *file)))
     names = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]

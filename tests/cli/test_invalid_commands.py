@@ -58,7 +58,7 @@ BAD = [  # commands as they are typed, with a part of the message
     ("import none.parquet --store none", "there is no none.parquet; name a file of `roarbench export`, or a"),
     (
         "submit grad --suite planted --results none --about me",
-        "no runs of grad in planted v1; `roarbench run --suite planted --store ",
+        "no runs of grad in planted v1 on all images, and those of --max-images cannot be submitted; `roarbench run --",
     ),
     ("results check none", "there is no none/index.json; name a folder of published results, such as results"),
     (f"results check {__file__}", "test_invalid_commands.py is a file; name a folder of published results"),
