@@ -138,8 +138,6 @@ def estimate_gain(gain: Contrast) -> Estimate:
     Images without any difference do not show how large a difference on other images may be. No gain is outside -100 to
     100, so intervals end there; verdicts do not.
     """
-    if not (gain.value or gain.varies):
-        return Estimate(0.0)
     value, *ends = estimate_over_images(gain)
     return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
 

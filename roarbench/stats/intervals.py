@@ -44,11 +44,11 @@ def estimate(contrast: Contrast) -> Estimate:
 def estimate_all(contrasts: Mapping[Key, Contrast], repeated: bool = False) -> dict[Key, Estimate]:
     """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers.
 
-    A number minus itself, such as Random's gain, is 0 by definition and has no interval.
+    A number that is 0 on every image has no interval: it does not show how large others may be.
     """
     halves = compute_half_widths(measure_spreads(list(contrasts.values()), repeated), CONFIDENCE).tolist()
     return {
-        key: Estimate(contrast.value, *((contrast.value - half, contrast.value + half) * bool(contrast.weights.any())))
+        key: Estimate(contrast.value, *((contrast.value - half, contrast.value + half) * bool(half or contrast.value)))
         for (key, contrast), half in zip(contrasts.items(), halves, strict=True)
     }
 

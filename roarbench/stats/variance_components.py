@@ -259,7 +259,7 @@ def _split_squares(totals: Floats, sums: NDArray[Any], squares: float) -> tuple[
     means, exact = totals / images, sums.astype(np.float64)
     between = float(((means - means.sum() / repetitions) ** 2).sum())
     within = max(0.0, squares - float(np.vdot(exact, exact)) / repetitions)  # sum over repetitions and residual
-    return between, (within - images * between) / (images - 1) / images
+    return between, (within - images * between) / max(1, images - 1) / images  # 0 of a single image
 
 
 def _center_rows(values_by_row: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:

@@ -303,12 +303,26 @@ def test_matched_verdict_ignores_training_noise_and_gain_of_random():
     assert row(lucky, RANDOM).against["0"].difference == row(lucky, RANDOM).gain
 
 
+@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
+def test_board_of_a_single_image_has_values(protocol):
+    """One image has no noise of single images to subtract; a division by 0 ended every command."""
+    scores = make_paired_scores()
+
+    def take_first(part):
+        return replace(part, correct={at: bits[:, :1] for at, bits in part.correct.items()}, differences=None)
+
+    scores = replace(take_first(scores), differences=protocol is MATCHED and take_first(scores.differences) or None)
+    judged = compute_board(scores, protocol)
+    random, good = (float((scores.differences or scores).correct[name, 0.9].mean()) for name in (RANDOM, "good"))
+    assert row(judged, "good").differences[1].value == pytest.approx(good - (0 if protocol is MATCHED else random))
+
+
 def test_row_compared_with_itself_is_left_out_of_training_variance():
     """A row whose two masks are equal differs by 0 in every draw, which is no sign of a small variance."""
     scores = make_paired_scores()
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
-    assert row(compute_board(replace(scores, differences=itself), MATCHED), RANDOM).gain == (0.0, 0.0, 0.0)
+    assert row(compute_board(replace(scores, differences=itself), MATCHED), RANDOM).gain == (0.0, None, None)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
     part = replace(itself, correct=without)
     kept, fewer = (estimate_variance_components([each]).trainings for each in (itself, part))
