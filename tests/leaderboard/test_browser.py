@@ -184,6 +184,20 @@ def test_board_keyboard_reaches_first_row(driver, demo_site):
     assert driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
+@pytest.mark.parametrize("width", [1280, 640])
+def test_no_cell_cuts_the_outline_of_a_focused_part(driver, demo_site, width):
+    """An outline ends five pixels beside its part; 640 pixels are a screen of 1,280 at 200 %."""
+    set_screen(driver, width)
+    load_page(driver, (demo_site / "board-quick-v6-roar.html").as_uri())
+    script = """return [...document.querySelectorAll("#rows a, .doubts summary, .tabs a")].map((part) => {
+        const box = part.closest("th, .why, .tabs"), style = getComputedStyle(box);
+        const [inner, outer] = [part, box].map((one) => one.getBoundingClientRect());
+        const beyond = {visible: 5, clip: parseFloat(style.overflowClipMargin)}[style.overflow] ?? 0;
+        return beyond + Math.min(inner.top - outer.top, outer.bottom - inner.bottom);
+    })"""
+    assert min(driver.execute_script(script)) > 3
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_both_gain_columns_sort_rows(driver, demo_site, width):
     """The first click puts the largest gain first and rows without gain last; the second restores the order."""
