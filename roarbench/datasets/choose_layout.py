@@ -31,7 +31,9 @@ from roarbench.datasets.tabular import parse_numbers
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 # files that often hold labels
-_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl", ".cls", ".lst", ".npy", ".sqlite")
+_UNREAD_LABELS = (
+    *(".mat", ".xml", ".xlsx", ".xls", ".json", ".yaml", ".yml", ".parquet", ".pkl", ".cls", ".lst", ".npy", ".sqlite"),
+)
 _UNREAD_NAMES = re.compile("label|annot|meta|truth", re.I)  # in names of files that may give other classes than folders
 # in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")

@@ -25,7 +25,8 @@ _INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected;
 _ZEROS = "write as many zeros before numbers as the files' names have, and no '.0' behind (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
-_PREDICTED = re.compile("submission|predict|pseudo|inference|(?<![a-z])preds?(?![a-z])", re.I)  # made by a network
+# in names of files that a network made
+_PREDICTED = re.compile("submission|predict|pseudo[ _-]?label|inference|(?<![a-z])preds?(?![a-z])", re.I)
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
 
@@ -67,7 +68,8 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
     with suppress(OSError):  # the folder above may be unreadable
         near = [*folder.parent.iterdir()]
         others = [path for path in near if _LABEL_FOLDER.fullmatch(path.name) and path.is_dir() and path != folder]
-        files = [path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES]
+        texts = [path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES]
+        files = [path for path in texts if not _PREDICTED.search(path.name)]
         files = sorted(files + [file for other in others for _, file in _list_text_files(other)])
         index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):

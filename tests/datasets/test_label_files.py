@@ -52,6 +52,7 @@ def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
         ("labels.csv", "path,label\n/home/me/set/a/1.png,007\nset\\a\\2.png,7\nset/b/3.jpg,NA\nset/b/4.jpg,null\n"),
         ("labels.csv", "sep=;\r\nweight;file;label\r\n5;1.dcm;007\r\n5;2.DCM;7\r\n5;3.wav;NA\r\n5;4.png;null\r\n"),
         ("labels.csv", "path,label\n1.jpeg,007\n2.jpeg,7\n3.png,NA\n4.png,null\n"),
+        ("labels.csv", "path,label\na%2F1.png,007\n%32.png,7\n3.jpg,NA\n4.jpg,null\n"),
         ("labels.csv", "id,filename,label\n4,1.png,007\n3,2.png,7\n2,3.jpg,NA\n1,4.jpg,null\n"),
         ("labels.csv", "label|image\n007|1.png\n7|2.png\nNA|3.jpg\nnull|4.jpg\n"),
         ("labels.txt", "1.png|007|a b\n2.png|7|a, b\n3.jpg|NA|b\n4.jpg|null|c\n"),
@@ -672,7 +673,7 @@ def test_measurement_beside_splits_never_replaces_class_folders(tmp_path):
 def test_unreadable_file_of_splits_is_named(tmp_path):
     others = dict.fromkeys(("notes.json", "latest.json", "folder_info.xml", "Folders.xml", "contest.pkl"), "{}")
     assert "splits may be in" not in infer_cats_and_dogs(tmp_path, others)[2]
-    for name in ("split.json", "5fold.json", "imagesTest.mat", "trainval.pkl"):
+    for name in ("split.json", "5fold.json", "imagesTest.mat", "trainval.pkl", "splits.yaml"):
         assert f"splits may be in '{name}', which" in infer_cats_and_dogs(tmp_path, {name: "{}"})[2]
         (tmp_path / name).unlink()
 
