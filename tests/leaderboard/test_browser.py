@@ -424,6 +424,9 @@ def test_verdicts_differ_in_shape_not_only_in_colour(driver, demo_site):
     })"""
     shapes = driver.execute_script(script)
     assert len(shapes) == len({*shapes}) > 2
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "forced-colors", "value": "active"}]})
+    script = "return [...document.querySelectorAll('.bar b')].map((bar) => getComputedStyle(bar).backgroundColor)"
+    assert len({*driver.execute_script(script)}) > 2, "better, worse and neither"
 
 
 def test_names_in_figure_to_embed_end_before_its_axis(driver, views, tmp_path):
