@@ -26,6 +26,9 @@ from torch.utils.hooks import RemovableHandle
 _LAYER_FUNCTIONS = ("conv1d", "conv2d", "conv3d", "linear")
 # a transformer's layers call these functions of torch instead, with all their weights, if no gradient is needed
 _FUSED_FUNCTIONS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+# CPU seconds of started programs that explain nothing: matplotlib looks for `fc-list`, and captum imports matplotlib;
+# a process that imports torch needs more than a second
+_SECONDS_OF_PROGRAM = 0.1
 Shape = tuple[int, ...]
 _forks = [0]  # forks of this process
 
@@ -76,7 +79,8 @@ class PassCounter:
             yield
         finally:
             kept = all(getattr(place, name) is new for place, name, new in replacements)
-            alone = forks == _forks[0] and children == _measure_seconds_of_children()
+            seconds = _measure_seconds_of_children() - children
+            alone = forks == _forks[0] and seconds < _SECONDS_OF_PROGRAM
             self._uncountable |= not (kept and alone)
             _set_attributes(originals)
             numbers = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]

@@ -2,6 +2,8 @@
 
 import copy
 import os
+import subprocess
+import sys
 import threading
 from contextlib import nullcontext
 from functools import partial
@@ -137,6 +139,10 @@ def fork(_network, _images):
     os.waitpid(child, 0)
 
 
+def start_program(code):
+    return lambda _network, _images: subprocess.run([sys.executable, "-S", "-c", code], check=True)
+
+
 def replace_function(_network, _images):
     F.conv2d = torch._C._VariableFunctions.conv2d
 
@@ -149,6 +155,7 @@ def replace_function(_network, _images):
         lambda m, x: torch.jit.script(m)(x),
         batch_gradients,
         fork,
+        start_program("import time\nwhile time.process_time() < 0.3: pass"),
         replace_function,
     ],
 )
@@ -156,6 +163,10 @@ def test_count_is_unknown_where_work_cannot_be_counted(network, images, call):
     original = F.conv2d
     assert count(network, images, call) is None
     assert F.conv2d is original
+
+
+def test_program_too_short_to_explain_does_not_hide_count(network, images):
+    assert count(network, images, start_program("pass")) == (0, 0)
 
 
 @pytest.mark.parametrize("name", ["resnet-quick", "vit-quick", "convnext-quick"])

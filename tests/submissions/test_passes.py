@@ -40,6 +40,14 @@ def estimate(model, images, targets, generator):
     return hidden(model, images, targets, generator)
 """
 )
+PROGRAM = (
+    """
+import contextlib, subprocess
+with contextlib.suppress(OSError):
+    subprocess.run(["fc-list"])  # as matplotlib does, which captum imports
+"""
+    + GRADIENT
+)
 IGNORES = """
 NAME, DESCRIPTION = "ignores", "the image itself"
 def estimate(model, images, targets, generator):
@@ -51,8 +59,15 @@ def estimate(model, images, targets, generator):
 @pytest.mark.usefixtures("bubblewrap", "one_sandbox")
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [(GRADIENT, (N, N)), (DRAWS, (3 * N, 3 * N)), (COPIES, (N, N)), (IGNORES, (0, 0)), (PROCESSES, None)],
-    ids=["gradient", "draws", "copies", "ignores", "processes"],
+    [
+        (GRADIENT, (N, N)),
+        (DRAWS, (3 * N, 3 * N)),
+        (COPIES, (N, N)),
+        (IGNORES, (0, 0)),
+        (PROGRAM, (N, N)),
+        (PROCESSES, None),
+    ],
+    ids=["gradient", "draws", "copies", "ignores", "program", "processes"],
 )
 def test_passes_of_submission_are_counted(source, expected):
     """The batch whose maps are computed again, because the submission draws random numbers, does not count."""
