@@ -38,7 +38,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
-from roarbench.compute.networks import DRAWING, build_network
+from roarbench.compute.networks import DRAWING, build_network, draw_zero_parameters
 from roarbench.compute.prediction import normalise
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
@@ -177,7 +177,7 @@ def _try_function_on_noise(submission: Submission, function: EstimateFunction, p
     """
     generator = torch.Generator().manual_seed(0)
     network = plan.find_network()
-    model = build_network(**network._asdict(), generator=generator).eval()
+    model = draw_zero_parameters(build_network(**network._asdict(), generator=generator), generator).eval()
     images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
     part = ExplainedPart(model, images, torch.tensor(_NOISE_TARGETS), torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
     try:

@@ -179,6 +179,18 @@ def set_batch_norm_scales_to_one(model: nn.Module) -> nn.Module:
     return model
 
 
+def draw_zero_parameters(model: nn.Module, generator: torch.Generator) -> nn.Module:
+    """Draw parameters that are all 0, such as batch norms' first biases, in place.
+
+    Without biases, gradients are equal at all points of a line from 0, so a method that draws points there seems to
+    draw none.
+    """
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and not parameter.any():
+            nn.init.normal_(parameter, std=0.1, generator=generator)
+    return model
+
+
 class ResidualBlock(nn.Module):
     """Basic residual block (He et al. 2016, figure 2): two 3x3 convolutions, and an identity or 1x1 projection.
 

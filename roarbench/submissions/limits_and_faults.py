@@ -29,7 +29,7 @@ class Limits:
     memory: int = 4096 * _MIB  # bytes of private and shared memory and page tables, all processes together
 
 
-CHECK_LIMITS = Limits(cpu=20, wall=600)  # for each sandbox of `validate`
+CHECK_LIMITS = Limits(cpu=20, wall=600)  # for six images, and in proportion for more, in each sandbox of `validate`
 MAX_CHECK_WAITING = 60  # wall seconds that a submission may wait in all sandboxes of `validate` together
 _IMPORT_SECONDS = 60  # CPU seconds for the submission's imports
 _SECONDS_PER_IMAGE = 10  # CPU seconds per image of a small network

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,12 @@ from torch.nn import functional as F
 
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.builtin_network_table import NetworkSpec
-from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
+from roarbench.compute.networks import (
+    build_network,
+    count_network_cost,
+    draw_zero_parameters,
+    set_batch_norm_scales_to_one,
+)
 from roarbench.compute.ranking import have_byte_values
 from roarbench.estimators.ids import format_value
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
@@ -115,7 +121,9 @@ def validate_submission(
 
     def run(*parts: ExplainedPart) -> SandboxAnswer:
         nonlocal remaining
-        limits = replace(CHECK_LIMITS, waiting=remaining)
+        share = max(1.0, sum(len(part.seeds) for part in parts) / _IMAGES)  # a run allows even more time per image
+        cpu, wall = CHECK_LIMITS.cpu * share, CHECK_LIMITS.wall * share
+        limits = replace(CHECK_LIMITS, cpu=cpu, wall=wall, waiting=remaining)
         answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), limits)
         if answer.refusal is not None:
             raise answer.refusal
@@ -197,9 +205,10 @@ def _make_test_case() -> ExplainedPart:
 
 
 def _build_model(seed: int) -> nn.Module:
-    """Build a network with random weights, in eval mode, with batch-norm scales of 1."""
-    model = build_network(**_NETWORK._asdict(), generator=torch.Generator().manual_seed(seed))
-    return set_batch_norm_scales_to_one(model).eval()
+    """Build a network with random weights and biases, in eval mode, with batch-norm scales of 1."""
+    generator = torch.Generator().manual_seed(seed)
+    model = set_batch_norm_scales_to_one(build_network(**_NETWORK._asdict(), generator=generator))
+    return draw_zero_parameters(model, generator).eval()
 
 
 def refuse_unrepeatable_or_batch_dependent_maps(first: Tensor, other_sandbox: Tensor, *others: Tensor) -> None:
@@ -268,17 +277,21 @@ def are_turned(maps: Tensor, maps_of_changed: Iterable[Tensor]) -> bool:
 
 
 def are_gradients_of_loss(maps: Tensor, network: nn.Module, images: Tensor, targets: Tensor) -> bool:
-    """Return whether maps are exactly minus the gradient of the logit or its log-probability, or this times the input.
+    """Return whether maps are exactly minus the gradient of the logit or its log-probability.
 
-    Of maps with less than one number per feature, the channels' sum is meant.
+    The gradient's signs (the step of FGSM) and its product with the input count, too; of maps with less than one number
+    per feature, the sum over channels.
     """
     gradients = []
     with suppress(Exception), torch.enable_grad():  # the network may have no gradient
         inputs = images.clone().requires_grad_()
         logits = network(inputs)
-        scores = [form.gather(1, targets[:, None]).sum() for form in (logits, logits.log_softmax(1))]
+        # a function may find the predicted class itself; of two classes, the other one's gradient is the negative
+        explained = (targets, logits.argmax(1))[: logits.shape[1] - 1]
+        forms = product((logits, logits.log_softmax(1)), explained)
+        scores = [form.gather(1, classes[:, None]).sum() for form, classes in forms]
         gradients = [torch.autograd.grad(score, inputs, retain_graph=True)[0] for score in scores]
-    for expected in (*gradients, *(gradient * images for gradient in gradients)):
+    for expected in (form for gradient in gradients for form in (gradient, gradient.sign(), gradient * images)):
         compared = expected if maps.shape == expected.shape else expected.sum(1)
         similarity = F.cosine_similarity(maps.to(compared).flatten(1), compared.flatten(1))
         if compared[0].numel() > 2 and bool((similarity < -_SAME_DIRECTION).all()):  # of one number, it is 1 or -1

@@ -147,6 +147,12 @@ def keep_by_shape(model, inputs, targets):
     return KEPT.setdefault(tuple(inputs.shape), inputs)
 
 
+def draw_points_of_line(model, inputs, targets):
+    """Return gradients at points between 0 and each image; without biases, all points would have the same."""
+    points = torch.rand(len(inputs), 1, 1, 1, generator=torch.Generator().manual_seed(0)) * inputs
+    return torch.autograd.grad(model(points.requires_grad_()).gather(1, targets[:, None]).sum(), points)[0]
+
+
 def clip_in_large_batches(model, inputs, targets):
     return inputs.clamp(min=0) if len(inputs) > 32 else inputs
 
@@ -171,6 +177,7 @@ def set_training_mode(model, inputs, targets):
         (group_by_target, "", "depends on its batch"),
         (sort_by_target, "", "depends on its batch"),
         (keep_by_shape, "", "depends on its batch or on earlier calls"),
+        (draw_points_of_line, "", "depends on its batch"),
         (clip_in_large_batches, "", "depends on its batch"),
         (depend_on_module, "", "saved: the file of the function, which a run calls, computes other maps"),
         (set_training_mode, "", "modified the model"),

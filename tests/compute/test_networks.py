@@ -22,6 +22,7 @@ from roarbench.compute.networks import (
     StridedProjection,
     build_network,
     count_network_cost,
+    draw_zero_parameters,
     set_batch_norm_scales_to_one,
 )
 from roarbench.estimators.network_copies import fold_batchnorm
@@ -33,6 +34,14 @@ def test_set_batch_norm_scales_to_one_replaces_zero_scales():
     norm = nn.BatchNorm2d(2)
     nn.init.zeros_(norm.weight)
     assert set_batch_norm_scales_to_one(nn.Sequential(norm))[0].weight.tolist() == [1, 1]
+
+
+def test_draw_zero_parameters_leaves_others():
+    layers = nn.Sequential(nn.Linear(2, 100), nn.BatchNorm1d(100))
+    weight = layers[0].weight.clone()
+    drawn = draw_zero_parameters(layers, seeded(0))
+    assert torch.equal(drawn[0].weight, weight) and (drawn[1].weight == 1).all()
+    assert 0.08 < drawn[1].bias.std() < 0.12
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
