@@ -102,3 +102,15 @@ def test_functions_of_several_statements_have_docstrings():
                 several = isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and len(node.body) > 1
                 inner = isinstance(of, ast.ClassDef) and of.name.startswith("_")
                 assert not several or inner or ast.get_docstring(node), f"{path.name}: {node.name}"
+
+
+def test_no_module_draws_from_the_callers_generator():
+    """`rb.evaluate` runs in the caller's process, whose `random` may be seeded; submissions are seeded in their own."""
+    allowed = {"getstate", "setstate", "Random", "SystemRandom"}
+    used = {
+        (path.stem, node.attr)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
+    }
+    assert {(module, name) for module, name in used if name not in allowed} == {("submission_calls", "seed")}

@@ -130,7 +130,7 @@ class Heartbeat:
             self._lost |= {key for key in lost if self._held.get(key) == before[key]}
 
     def _renew_until_stopped(self) -> None:
-        while not self._stopped_renewing.wait(HEARTBEAT_INTERVAL * random.uniform(0.75, 1.25)):
+        while not self._stopped_renewing.wait(HEARTBEAT_INTERVAL * random.SystemRandom().uniform(0.75, 1.25)):
             try:
                 self.renew_leases()
             except StoreError:  # the next heartbeat may succeed; work continues meanwhile
@@ -209,7 +209,7 @@ class _Runner:
                 count = min(2 * count, _MAX_CLAIMED)
                 yield from self._claim_and_start(ready)
             if is_checking and self._queue.in_other_processes:
-                next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
+                next_check = time.monotonic() + self._check_interval * random.SystemRandom().uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if not self._lease_numbers and self._engine.idle:  # other commands do all remaining steps
                 if self._queue.in_other_processes and not self._is_waiting:

@@ -95,7 +95,7 @@ class Database:
                 if not reported and threading.current_thread() is threading.main_thread():
                     self.report(f"{error}; this command waits for the server, and nothing is lost")
                     reported = True
-                time.sleep(random.uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
+                time.sleep(random.SystemRandom().uniform(0.5, 1.5) * min(5.0, 0.1 + elapsed))
             else:
                 if reported:
                     waited = f"{time.monotonic() - start:.0f} s"
