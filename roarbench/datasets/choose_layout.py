@@ -39,7 +39,7 @@ _UNREAD_NAMES = re.compile("label|annot|meta|truth", re.I)  # in names of files 
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
-_MASK_FOLDER = re.compile(r".*(mask|ground_?truth|trimap|segment|annotation|thumb|preview).*|gt", re.IGNORECASE)
+_MASK_FOLDER = re.compile(r".*(mask|msk|ground_?truth|trimap|segment|annotation|thumb|preview).*|gt", re.IGNORECASE)
 _MASK_SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt|label|thumb(?:nail)?)([_ ]?\d+)?$", re.IGNORECASE)
 _OPENED_MASKS = 3  # masks of each kind that are opened
 _MIN_CORRELATION = 0.95  # of 8 x 8 means of a thumbnail and its original
@@ -359,7 +359,11 @@ def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths
         except DataError as error:  # the file of splits has a column that could be that of labels, too
             said.append(f"warning: splits in another file than {list_quoted(best.files)} are not used, because {error}")
     if best.split_values:
-        return _choose_split_column(best, said)
+        labelled = {best.content.splits.get(path) for path in best.labels}
+        if not (lacking := [value for value in best.split_values if value not in labelled]):
+            return _choose_split_column(best, said)
+        seen = f"no image of the split '{lacking[0]}' in column '{best.columns.split}' has a label"
+        said.append(f"warning: {seen}; test images are drawn from the others")
     if lists := find_split_lists(search.lists, set(best.labels)):
         return _Choice(best, *lists[0], said=(*said, lists[1]))
     base = make_prefix(plan.base)

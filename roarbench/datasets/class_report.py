@@ -90,7 +90,13 @@ def describe_images(images: UserImages) -> Iterator[str]:
                 yield f"warning: {images.record.name}: {seen}; if other folders or a file name the classes, {remedy}"
         yield from _describe_sampled_images(images)
         yield from describe_repeated_images(images)
-        for split, counts in count_by_class(images).items():
+        by_split = count_by_class(images)
+        tested = np.flatnonzero(by_split[Split.TEST])
+        if len(tested) == 1 < len(images.classes) and not images.record.test_only:
+            seen = f"all test images have the class '{images.classes[tested[0]]}'"
+            remedy = "leave out their labels, and write test_share = 0.3 in place of train and test"
+            yield f"warning: {images.record.name}: {seen}; if it stands for unknown labels, {remedy}"
+        for split, counts in by_split.items():
             few = np.flatnonzero(counts < _HANDFUL)
             if len(few) and not (split is Split.TRAIN and images.record.test_only):
                 noun = f"{'training' if split is Split.TRAIN else 'test'} images"

@@ -277,6 +277,7 @@ class _Kind(NamedTuple):
 _KINDS = (
     _Kind(r"data_batch_\d|test_batch", "CIFAR-10's Python version in pickles", f'write known = "cifar10", or {_SAVE}'),
     _Kind(r"data_batch_\d\.bin|test_batch\.bin", "CIFAR-10's binary version", f'write known = "cifar10", or {_SAVE}'),
+    _Kind(r"(train|test|unlabeled)_[xy]\.bin", "STL-10's binary version", _ARRAYS),
     _Kind("train|test", "CIFAR-100's Python version in pickles", _ARRAYS, needs="meta"),
     _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}"),
@@ -289,7 +290,7 @@ _KINDS = (
     _Kind(r".*\.(h5|hdf5|hdf|nc|zarr)", "a file of arrays (HDF5 or alike)", f"read it with h5py; {_ARRAYS}"),
     _Kind(r".*\.(pkl|pickle|p|joblib)", "a pickle", f"{_ARRAYS}"),
     _Kind(r".*\.(pt|pth)", "a file of torch.save", f"{_ARRAYS}"),
-    _Kind(r".*\.(tfrecords?|tfrecord-.*|tfrecords-.*)", "a TFRecord file", _SAVE),
+    _Kind(r".*\.(tfrec|tfrecords?|tfrecord-.*|tfrecords-.*)", "a TFRecord file", _SAVE),
     _Kind(r"(data|lock)\.mdb|.*\.lmdb", "an LMDB database", _SAVE),
     _Kind(r".*\.(rec|beton|msgpack|lance|mds)", "a database of records", _SAVE),
     _Kind(r".*\.(db|sqlite3?|duckdb)", "a database", "write parquet, a CSV file, or image files in a folder per class"),

@@ -478,7 +478,7 @@ def test_images_and_columns_that_are_not_used_are_named(tmp_path, files, counts,
 
 
 @pytest.mark.parametrize(
-    "name", ["test_pred.csv", "Preds2.csv", "pseudo_labels.csv", "inference.csv", "predictions/a.csv"]
+    "name", ["test_pred.csv", "Preds2.csv", "sample_sub.csv", "pseudo_labels.csv", "inference.csv", "predictions/a.csv"]
 )
 def test_predictions_give_no_labels_to_test_images(tmp_path, name):
     for path in [f"train/{'cat' if n < 6 else 'dog'}/{n}.png" for n in range(12)] + [
@@ -552,6 +552,16 @@ def write_flat_images(folder, table):
             "file,label,split",
             lambda n: f"{n}.png,{'ab'[n % 2]},{['train', 'Train', 'test', 'Test'][n // 5]}",
             "2 classes  training      test\n  a                 5         5\n  b                 5         5",
+        ),
+        (
+            "file,label,split",
+            lambda n: f"{n}.png,{'ab'[n % 2]},train" if n < 14 else f"{n}.png,,test",
+            "warning: no image of the split 'test' in column 'split' has a label; test images are drawn",
+        ),
+        (
+            "file,label,split",
+            lambda n: f"{n}.png,{'ab'[n % 2]},train" if n < 14 else f"{n}.png,a,test",
+            "all test images have the class 'a'; if it stands for unknown labels, leave out their labels, and",
         ),
         ("file,label", lambda n: f"{n}.png,{['cat', 'dog', 'Dog'][n % 3]}", "if they are one class, spell them alike"),
         (",file,diagnosis", lambda n: f"{n},{n}.png,{'ab'[n % 2]}", "classes: the labels in column 'diagnosis'"),

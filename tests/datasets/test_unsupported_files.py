@@ -43,6 +43,8 @@ def touch(folder, *names):
         ("a.pkl", "is a pickle; in Python, rb.Suite.from_arrays takes"),
         ("a.xlsx", "is a spreadsheet; save it as CSV and name the CSV file"),
         ("a.tfrecord", "is a TFRecord file; save images as PNG in a folder per class"),
+        ("train00-158.tfrec", "is a TFRecord file; save images as PNG in a folder per class"),
+        ("train_X.bin", "is STL-10's binary version; in Python, rb.Suite.from_arrays takes arrays of images"),
         ("photo.PNG", "is a single image; name the folder that holds one folder of images per class"),
         ("train-images-idx3-ubyte.gz", "is an IDX file, MNIST's format; read it with --data FOLDER"),
         ("a.dcm", "is a medical image file; save images as PNG in a folder per class, with 8 or 16 bits"),
