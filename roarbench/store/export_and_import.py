@@ -71,6 +71,7 @@ COLUMNS = pa.schema(
 )
 # keys of the file's metadata
 IMAGE_SOURCES, SUITES, ANNOTATIONS = b"roarbench_images", b"roarbench_suites", b"roarbench_remarks"
+NOTES_CHECKSUM = b"roarbench_notes_sha256"  # files of earlier versions lack it
 _VARIABLE_SIZE = [field.name for field in COLUMNS if field.type in (pa.string(), pa.binary())]
 _ROWS_PER_BATCH, _MAX_ROWS = 64, 5_000_000
 _MAX_VALUE_BYTES = 2**22  # the probabilities of a million images
@@ -79,6 +80,12 @@ _CODECS = {"SNAPPY", "UNCOMPRESSED"}  # other codecs can expand kilobytes to gig
 # other encodings repeat parts of values
 _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}
 _CONTENT_ERRORS = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
+
+
+def compute_notes_checksum(notes: Mapping[bytes, bytes]) -> bytes:
+    """Hash the three notes of a file."""
+    parts = (notes.get(name, b"") for name in (IMAGE_SOURCES, SUITES, ANNOTATIONS))
+    return hashlib.sha256(b"\n".join(parts)).hexdigest().encode()
 
 
 def compute_row_checksum(values: dict[str, Any]) -> str:
@@ -136,6 +143,8 @@ class ExportedFile:
             self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
             self.suites = [*read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
             self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
+            if metadata.get(NOTES_CHECKSUM, checksum := compute_notes_checksum(metadata)) != checksum:
+                raise ValueError("their checksum does not match their values")
         except _CONTENT_ERRORS as error:
             raise self._make_content_error(": its notes cannot be read", error) from None
 
@@ -265,6 +274,7 @@ def export_results(
     }
     if suites:
         notes[SUITES] = encode_canonically([convert_user_suite_to_record(suite) for suite in suites]).encode()
+    notes[NOTES_CHECKSUM] = compute_notes_checksum(notes)
     submissions, table_rows = read_submissions_by_id(store.database), []
     for result in exported:
         row = make_result_row(result) | {"created": result.created.isoformat()}

@@ -18,7 +18,13 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import encode_canonically
 from roarbench.plan.suites import read_suite
 from roarbench.store import export_and_import, schema
-from roarbench.store.export_and_import import compute_row_checksum, export_results, import_results
+from roarbench.store.export_and_import import (
+    NOTES_CHECKSUM,
+    compute_notes_checksum,
+    compute_row_checksum,
+    export_results,
+    import_results,
+)
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import store_or_replace_suite, store_submission
 from roarbench.submissions.submission_file import parse_submission
@@ -45,7 +51,7 @@ def made(tmp_path_factory):
 
 
 def alter_row(change=lambda row: None, sealed=True, **metadata):
-    """Return a function that changes the first row, with a matching checksum if sealed, or the file's metadata."""
+    """Return a function that changes the first row or the file's metadata, with matching checksums if sealed."""
 
     def spoil(path):
         table = pq.read_table(path)
@@ -54,6 +60,8 @@ def alter_row(change=lambda row: None, sealed=True, **metadata):
         if sealed:
             rows[0]["sha256"] = compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
+        if sealed:
+            about[NOTES_CHECKSUM] = compute_notes_checksum(about)
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 
     return spoil
@@ -135,6 +143,10 @@ def test_import_leaves_out_hashes_of_masks_of_runs_that_the_file_lacks(made, sec
         (set_row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected one line of at most 1000"),
         (set_row(created="0001-01-01T00:00:00+00:00"), "expected a time with a time zone, in the years 2000 to 2199"),
         (set_row(sealed=False, seconds=1.0), "its checksum does not match its values"),
+        (
+            alter_row(sealed=False, roarbench_remarks='{"kept 7a4c": 0.5}'),
+            "its notes cannot be read: their checksum does not match their values",
+        ),
         (set_row(probability=np.full(1001, np.nan, "<f4").tobytes()), "a probability that is not between 0 and 1"),
         (set_row(probability=np.full(1001, 1.25, "<f4").tobytes()), "a probability that is not between 0 and 1"),
         (set_row(seconds=-0.5), "seconds is -0.5, expected 0 or more"),

@@ -19,7 +19,14 @@ from roarbench.plan.planned_runs import PlannedRun, build_run
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.pull_request_comment import format_pull_request_comment
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
-from roarbench.store.export_and_import import ANNOTATIONS, compute_row_checksum, export_results, import_results
+from roarbench.store.export_and_import import (
+    ANNOTATIONS,
+    NOTES_CHECKSUM,
+    compute_notes_checksum,
+    compute_row_checksum,
+    export_results,
+    import_results,
+)
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -172,6 +179,12 @@ def test_published_folder_rejects_removed_or_changed_row(published, folder):
             find_new_results(read_checked_folder(folder), read_checked_folder(published))
 
 
+def replace_notes(table, notes):
+    """Return a table with other notes and their checksum."""
+    metadata = table.schema.metadata | notes
+    return table.replace_schema_metadata(metadata | {NOTES_CHECKSUM: compute_notes_checksum(metadata)})
+
+
 @pytest.mark.parametrize(
     ("command", "kind", "was", "now"),
     [
@@ -185,8 +198,8 @@ def test_commands_for_reviewers_reject_changed_annotations(command, kind, was, n
     shutil.copytree(folder, before := tmp_path / "before")
     table = pq.read_table(folder / NAME)
     for each, value in ((before, was), (folder, now)):
-        notes = {ANNOTATIONS: json.dumps({f"{kind} {table['rankings'][0]}": value})}
-        pq.write_table(table.replace_schema_metadata(table.schema.metadata | notes), each / NAME)
+        notes = {ANNOTATIONS: json.dumps({f"{kind} {table['rankings'][0]}": value}).encode()}
+        pq.write_table(replace_notes(table, notes), each / NAME)
         change_index(sha256=compute_sha256(each / NAME))(each)
     answer = call("results", command, folder, "--before", before)
     assert answer.code == 2 and f"{NAME} was published with another value of '{kind} " in answer.err
@@ -195,8 +208,8 @@ def test_commands_for_reviewers_reject_changed_annotations(command, kind, was, n
 def test_removed_row_is_named_before_its_annotations(folder, tmp_path, call):
     shutil.copytree(folder, before := tmp_path / "before")
     table = pq.read_table(before / NAME)
-    notes = {ANNOTATIONS: json.dumps({f"{AnnotationKind.TIES} {table['rankings'][0]}": 0.75})}
-    pq.write_table(table.replace_schema_metadata(table.schema.metadata | notes), before / NAME)
+    notes = {ANNOTATIONS: json.dumps({f"{AnnotationKind.TIES} {table['rankings'][0]}": 0.75}).encode()}
+    pq.write_table(replace_notes(table, notes), before / NAME)
     change_index(sha256=compute_sha256(before / NAME))(before)
     change_rows(lambda lines: lines.pop())(folder)
     answer = call("results", "check", folder, "--before", before)
