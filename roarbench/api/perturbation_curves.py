@@ -135,7 +135,8 @@ def estimate_mean(correct: Any, other: Any = None) -> Estimate:
 
     Returns:
         Value, low and high for other images of the same kind; values are averaged over seeds. If all values are 0 or 1
-        and `other` is None, the interval is inside [0, 1]. Fewer than 10 images give no interval.
+        and `other` is None, the interval is inside [0, 1]. Fewer than 10 images, and differences of 0 alone, give no
+        interval.
 
     Raises:
         CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
@@ -146,7 +147,7 @@ def estimate_mean(correct: Any, other: Any = None) -> Estimate:
         >>> value, low < 0.75 < high
         (0.75, True)
         >>> estimate_mean(correct, correct)
-        Estimate(value=0.0, low=0.0, high=0.0)
+        Estimate(value=0.0, low=None, high=None)
     """
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
