@@ -88,7 +88,7 @@ def test_estimate_mean_pairs_differences_by_image():
     one, two = np.tile([1, 1, 0, 1], 3), np.tile([1, 0, 0, 1], 3)
     found = roarbench.estimate_mean(one, two)
     assert found.value == 0.25 and found.low < 0.25 < found.high
-    assert roarbench.estimate_mean(one, one) == (0, 0, 0)
+    assert roarbench.estimate_mean(one, one) == (0, None, None)
     assert roarbench.estimate_mean(np.stack([one, two])).value == 0.625
     assert roarbench.estimate_mean([1]) == roarbench.estimate_mean([[3]], [[2]]) == (1, None, None)
     assert roarbench.estimate_mean(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 9 images
