@@ -55,6 +55,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
         disable_slow_avx512_sorts()
+        if multiprocessing.get_start_method() not in multiprocessing.get_all_start_methods():
+            # in a worker of joblib; a new process is told this method, and ends because it does not know it
+            multiprocessing.set_start_method("spawn", force=True)
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
         # of each worker, the GPU or, without GPUs, the number; failures are counted for it

@@ -33,7 +33,8 @@ def fork_workers():
     """Fork workers from this process instead of starting a Python for each: all imports are done here."""
     context = multiprocessing.get_context("fork")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_workers, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
+        functions = vars(multiprocessing) | {"get_context": lambda method: context}
+        patch.setattr(local_workers, "multiprocessing", SimpleNamespace(**functions))
         yield
 
 
@@ -123,6 +124,15 @@ def test_engine_replaces_worker_after_machine_failure(engine):
     assert str(collect(engine, 1)["long"].error) == "the worker's process died (stopped on request)"
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
+
+
+def test_engine_works_in_worker_of_joblib(monkeypatch):
+    """joblib sets a default start method of its own there, which new processes do not know."""
+    method = Mock(_name="loky", get_start_method=lambda allow_none=False: "loky")
+    monkeypatch.setattr(multiprocessing.context._default_context, "_actual_context", method)
+    monkeypatch.setattr(local_workers, "multiprocessing", multiprocessing)  # its processes are spawned
+    with LocalEngine(1) as engine:
+        assert do(engine, add, 1, 2).value == 3
 
 
 def test_engine_drops_worker_after_three_failed_jobs():

@@ -13,6 +13,7 @@ from contextlib import chdir
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg  # noqa: F401
@@ -62,7 +63,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     os.dup2(file, 1), os.dup2(file, 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
-    local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
+    local_workers.multiprocessing = SimpleNamespace(**vars(multiprocessing) | {"get_context": lambda method: fork})
     for module in (run_suite, reproduction):
         module.measure_or_assume_rates = lambda engine, suite, *_, **__: forecast.assume_rates(suite, forecast.CORE)
     add_results = ResultsStore.add_results
