@@ -144,7 +144,8 @@ def validate_submission(
     large_part = case.select_images(numbers)._replace(targets=torch.arange(large_batch) % _NETWORK.classes)
     few = case._replace(targets=case.targets[:_CORNERED], seeds=case.seeds[:_CORNERED])
     corners = [few._replace(images=images[:_CORNERED]) for images in change_corners(case.images)]
-    variants = (*corners, next_class, case._replace(model=_build_model(1)), large_part)
+    of_other_model = case._replace(model=_build_model(_NETWORK, torch.Generator().manual_seed(1)))
+    variants = (*corners, next_class, of_other_model, large_part)
     again = run(case.reverse_images(_OTHER_BATCH), case, *variants)
     (maps,), (reordered, repeated, *cornered, other_target, other_model, large) = first.maps, again.maps
     report_stage("comparing the maps")
@@ -157,7 +158,7 @@ def validate_submission(
     refuse_unrepeatable_or_batch_dependent_maps(alone, alone, large[explained_again])
     if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
-        (other_model,) = run(case._replace(model=_build_model(1))).maps
+        (other_model,) = run(of_other_model).maps
     summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model, cornered)
     warnings += [ValidationFinding.OF_LOSS] * are_gradients_of_loss(maps, case.model, case.images, case.targets)
@@ -176,7 +177,7 @@ def measure_submission_pace(
 ) -> SubmissionPace:
     """Time a submission's maps of a few random images by a network with random weights; raise Refusal if it fails."""
     flops, generator = count_network_cost(*network).flops, torch.Generator().manual_seed(0)
-    model = set_batch_norm_scales_to_one(build_network(**network._asdict(), generator=generator)).eval()
+    model = _build_model(network, generator)
     n = max(_MIN_TIMED, min(count_images_per_call(network), int(_TIMED_OPERATIONS / flops)))
     images = torch.randn(n, network.channels, network.size, network.size, generator=generator)
     part = ExplainedPart(model, images, torch.arange(n) % network.classes, derive_image_seeds(torch.arange(n)), n)
@@ -191,7 +192,7 @@ def measure_submission_pace(
 def _make_test_case() -> ExplainedPart:
     """Make images with a disc on a smooth background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
-    model = _build_model(0)
+    model = _build_model(_NETWORK, torch.Generator().manual_seed(0))
     coarse = torch.randn(_IMAGES, _NETWORK.channels, 8, 8, generator=generator)
     images = F.interpolate(coarse, size=_NETWORK.size, mode="bilinear", align_corners=False)
     rows = torch.arange(_NETWORK.size, dtype=torch.float32)
@@ -204,10 +205,9 @@ def _make_test_case() -> ExplainedPart:
     return ExplainedPart(model, images, targets, derive_image_seeds(torch.arange(_IMAGES)), _BATCH)
 
 
-def _build_model(seed: int) -> nn.Module:
+def _build_model(network: NetworkSpec, generator: torch.Generator) -> nn.Module:
     """Build a network with random weights and biases, in eval mode, with batch-norm scales of 1."""
-    generator = torch.Generator().manual_seed(seed)
-    model = set_batch_norm_scales_to_one(build_network(**_NETWORK._asdict(), generator=generator))
+    model = set_batch_norm_scales_to_one(build_network(**network._asdict(), generator=generator))
     return draw_zero_parameters(model, generator).eval()
 
 
