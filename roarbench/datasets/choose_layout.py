@@ -41,6 +41,7 @@ _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
 _MASK_FOLDER = re.compile(r".*(mask|msk|ground_?truth|trimap|segment|annotation|thumb|preview).*|gt", re.IGNORECASE)
 _MASK_SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt|label|thumb(?:nail)?)([_ ]?\d+)?$", re.IGNORECASE)
+_THUMBNAIL_NAME = re.compile(r"(?!.*(mask|msk)).*(thumb|preview).*", re.IGNORECASE)
 _OPENED_MASKS = 3  # masks of each kind that are opened
 _MIN_CORRELATION = 0.95  # of 8 x 8 means of a thumbnail and its original
 
@@ -142,7 +143,7 @@ def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
     """Return the names of folders, or patterns of files, that hold masks or thumbnails of other images.
 
     Masks have the stem of another image, perhaps with `_mask` behind it, and few values. So a class `mask` of
-    photographs is no mask. Thumbnails are smaller copies, so a class `thumbs_up` is none.
+    photographs is no mask. Thumbnails are smaller copies, so a class `thumbs_up` is none, even of silhouettes.
     """
     named = [(path, path.rpartition(".")[0].rpartition("/")[2]) for path in paths]
     folder_of = {path: next(filter(_MASK_FOLDER.fullmatch, path.split("/")[:-1]), "") for path in paths}
@@ -162,7 +163,8 @@ def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
         pairs = [(path, by_stem[stem]) for path, stem in images if stem in by_stem]
         opened = pairs[:: -(-len(pairs) // _OPENED_MASKS) or 1]
         if 2 * len(pairs) >= len(images) and (
-            all(has_few_values((root / path).read_bytes()) for path, _ in opened)
+            not _THUMBNAIL_NAME.fullmatch(name)
+            and all(has_few_values((root / path).read_bytes()) for path, _ in opened)
             or all(_is_thumbnail(root, path, originals) for path, originals in opened)
         ):
             patterns.append(name)

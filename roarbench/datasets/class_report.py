@@ -28,6 +28,7 @@ from roarbench.datasets.undecoded_splits import UserImages, sample_images
 
 _MAX_LISTED, _FIRST, _LAST = 24, 12, 6  # of more classes than 24, the first 12 and the last 6 are listed
 _NAME_WIDTH = 44  # cells of a terminal
+_MANY_LONGER = 3  # classes such as `clear road` beside `clear`, which may stand for several labels
 _HANDFUL = 5  # classes with fewer images in a split are named
 # words of folders that hold something else than one class: each alone is suspicious
 _PART_WORDS = {
@@ -79,6 +80,7 @@ def describe_images(images: UserImages) -> Iterator[str]:
         yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
         if not from_folders and not images.record.numbered:
             yield from describe_measurements(images.classes)
+            yield from _describe_longer_classes(images.classes)
         if all(map(all, images.names.values())) and not images.record.test_only:
             yield from describe_file_names(images)
         yield from describe_class_lists(Path(images.record.folder), images.classes)
@@ -105,6 +107,16 @@ def describe_images(images: UserImages) -> Iterator[str]:
                 if len(few) == len(images.classes):
                     seen = f"every class has fewer than {_HANDFUL} {noun}; add images"
                 yield f"warning: {images.record.name}: {seen}"
+
+
+def _describe_longer_classes(names: Sequence[str]) -> Iterator[str]:
+    """Yield a warning of classes of a label file that are another class and a further word."""
+    words = {frozenset(re.findall(r"[^\s,;&+]+", name)): name for name in names}
+    longer = [(name, words[rest]) for own, name in words.items() for word in own if (rest := own - {word}) in words]
+    if len(several := dict(longer)) >= max(_MANY_LONGER, len(names) / 2):
+        seen = f"{len(several)} of {len(names)} classes are another class and a further word"
+        remedy = "if an image has several labels, separate them by |, and it is left out"
+        yield f"warning: {seen}, such as {list_quoted(longer[0])}; {remedy}"
 
 
 def count_by_class(images: UserImages) -> dict[Split, NDArray[np.int64]]:

@@ -27,7 +27,7 @@ _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 # in names of files that a network made
 _PREDICTED = re.compile(
-    "submission|sample[ _-]?sub|predict|pseudo[ _-]?label|inference|(?<![a-z])preds?(?![a-z])", re.I
+    "submission|sample[ _-]?sub(?![a-z])|predict|pseudo[ _-]?label|inference|(?<![a-z])preds?(?![a-z])", re.I
 )
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 

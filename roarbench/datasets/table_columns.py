@@ -45,7 +45,6 @@ GROUP_NAME = re.compile(rf"({GROUP_WORDS})s?([_ .-]?(id|uid|idx|index|code|nr|no
 _ID_NAME = re.compile(r"(?i:.+[_ .-]u?id|id[_ .-].+)|.*[a-z](ID|Id|UID)")  # of unknown things: `herd_id`, `HerdID`
 _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
-_MANY_LONGER = 3  # classes such as `clear road` beside `clear`, which may stand for several labels
 _HANDFUL = 10  # classes with fewer rows are named
 _MOST_NUMBERS = 10  # grades and digits; more numbers that do not begin at 0 or 1, or have gaps, may be measurements
 _LONGEST_TYPE = 40  # characters
@@ -284,12 +283,6 @@ def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
     for key in alike:
         if key in nines or key == -1 and 0 in alike or isinstance(key, str) and _EMPTY_CLASS.fullmatch(key):
             yield f"warning: '{alike[key][0]}' is a class; if it marks missing labels or other classes, leave it out"
-    words = {frozenset(re.findall(r"[^\s,;&+]+", name)): name for name in names}
-    longer = [(name, words[rest]) for own, name in words.items() for word in own if (rest := own - {word}) in words]
-    if len(several := dict(longer)) >= max(_MANY_LONGER, len(names) / 2):
-        seen = f"{len(several)} of {len(names)} classes are another class and a further word"
-        remedy = "if an image has several labels, separate them by |, and it is left out"
-        yield f"warning: {seen}, such as {list_quoted(longer[0])}; {remedy}"
 
 
 def fold_class_name(name: str) -> float | str:

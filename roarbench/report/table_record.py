@@ -3,6 +3,7 @@
 A column is one entry: JSON, CSV and data frames have its `values`, and terminal, Markdown and HTML its `texts`.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -119,15 +120,14 @@ class Table:
         return list(zip(*(column.texts for column in self.texts), strict=True))
 
     def select_rows(self, numbers: Iterable[int]) -> "Table":
-        """Return the table with these rows alone."""
+        """Return the table with these rows alone; `numbers` increase."""
         chosen = list(numbers)
         columns = []
         for column in self.columns:
             values, texts = (tuple(cells[number] for number in chosen) for cells in (column.values, column.texts))
             columns.append(replace(column, values=values, texts=texts))
-        dim, sections = (
-            frozenset(at for at, number in enumerate(chosen) if number in old) for old in (self.dim, self.sections)
-        )
+        dim = frozenset(at for at, number in enumerate(chosen) if number in self.dim)
+        sections = frozenset(bisect_left(chosen, start) for start in self.sections)
         return replace(self, columns=tuple(columns), dim=dim, sections=sections)
 
     def leave_out_empty_checks(self) -> "Table":

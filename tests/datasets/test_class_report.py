@@ -177,6 +177,15 @@ def test_thumbnails_are_left_out_but_a_class_of_thumbs_is_not(tmp_path):
                 image.resize((8, 8), Image.Resampling.BOX).save(path.parent / "thumbs" / path.name)
     record = infer_dataset(tmp_path / "set", lambda line: None)
     assert record.left_out == ("thumbs",) and record.train_images + record.test_images == 36 and record.classes == 3
+    for name in ("fist", "palm", "thumb"):
+        write_masks(tmp_path / "silhouettes" / name, 12)
+    assert not infer_dataset(tmp_path / "silhouettes", lambda line: None).left_out
+
+
+def test_longer_names_of_folders_are_no_labels_of_one_image(tmp_path):
+    for name in ("rice", "rice brown", "rice red", "rice wild"):
+        write_noise(tmp_path / "set" / name, 12)
+    assert "further word" not in "\n".join(list_messages(tmp_path / "set"))
 
 
 def test_folders_inside_class_folders_are_named_if_a_file_gives_splits(tmp_path):

@@ -490,6 +490,8 @@ def test_predictions_give_no_labels_to_test_images(tmp_path, name):
     (tmp_path / name).write_text("id,label\n" + "".join(f"test/{n},{'cat' if n % 2 else 'dog'}\n" for n in range(12)))
     record = infer_dataset(tmp_path, lambda line: None)
     assert record.share and not record.label_files
+    (tmp_path / name).rename(tmp_path / "sample_subset.csv")
+    assert infer_dataset(tmp_path, lambda line: None).label_files
 
 
 def write_flat_images(folder, table):

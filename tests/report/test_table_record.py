@@ -88,6 +88,8 @@ def test_checks_without_a_result_are_one_note_in_texts_and_rows_in_data():
         assert "sg~u" not in text and "ig~u" in text and "Not shown: 2 rows" in text
     assert "sg~u" in render(table, "csv") and "sg~u" in render(table, "json")
     assert shown.leave_out_empty_checks() is shown
+    table = replace(table, columns=(names, make_column("gain", (2.0, None, None, None, 1.0), "gain")))
+    assert table.leave_out_empty_checks().sections == {2}  # the line stands above the first check with a result
 
 
 @pytest.mark.parametrize("make", [lambda: make_table(make_suite_results()), make_table_of_both_gains])
