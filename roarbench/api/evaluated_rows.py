@@ -215,7 +215,7 @@ class EvaluatedRows:
         """Return row ids by the caller's names, unless a stored row has the name, and by the names in tables."""
         shown = map_row_names_to_ids(self.stored.suite.estimators).items()
         own = {name: row for name, row in self.names.items() if name not in self.stored.by_estimator}
-        return {name: row for name, row in shown if row not in own.values()} | own
+        return {name: row for name, row in shown if name not in own} | own  # of a row's names, the last is the caller's
 
     def find_row_id(self, name: str) -> str:
         """Return a row's id by its id, the caller's name, or its name in tables."""
