@@ -362,8 +362,8 @@ class SuiteResults:
             return ""
         rows = [self.references[number] for number in sorted(self.references)]
         accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in rows)
-        name = f"{len(rows)} references" if len(rows) > 1 else "reference"
-        doubt = f", {self.reference_doubt} of {self.chance_text}" if self.reference_doubt else ""
+        name, lowest = (f"{len(rows)} references", "the lowest ") if len(rows) > 1 else ("reference", "")
+        doubt = f", {lowest}{self.reference_doubt} of {self.chance_text}" if self.reference_doubt else ""
         return f"{name} {accuracies} correct{doubt}"
 
     def describe_included_levels(self, protocol: Protocol, unit: Unit | None = None) -> str:

@@ -160,7 +160,7 @@ def reproduce(
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> int:  # fmt: skip
-    """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
+    """Rank, train and score again as in one stored run, and compare the results; lost references are trained again."""
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
     from roarbench.execution.workload import choose_worker_count

@@ -246,6 +246,9 @@ def test_chance_is_accuracy_of_answering_largest_class():
     doubtful = replace(results, references={0: few}, largest_class_share=53 / 60)
     text = "reference 95.0% correct, not significantly above chance of 88.3% (always the largest class)"
     assert doubtful.reference_accuracy_text == text
+    several = replace(doubtful, references={0: replace(few, correct=60, bits=pack_correctness(bits | True)), 1: few})
+    words = "2 references 100.0%, 95.0% correct, the lowest not significantly above chance of 88.3%"
+    assert several.reference_accuracy_text.startswith(words)
     table = make_table(results)
     assert table.caption.endswith("; chance 70.0% (always the largest class)")
     assert json.loads(render(table, "json"))["chance"] == 0.7
