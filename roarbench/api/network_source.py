@@ -179,11 +179,8 @@ def make_network_with_source(
         except BuilderFailed as error:
             if builder:
                 raise
-            seen, remedy = fit_on_one_line(str(error).partition(";")[0], 200), _REMEDY
-            if hooked := [name for name, _ in model.named_parameters() if name.endswith("_orig")]:
-                seen = f"a hook computes a weight from '{hooked[0]}' in each pass"
-                remedy = f"remove pruning by torch.nn.utils.prune.remove(layer, 'weight'), or {_REMEDY}"
-            raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}") from None
+            seen = f"the network's structure cannot be written ({fit_on_one_line(str(error).partition(';')[0], 200)})"
+            raise CallerError(f"{seen}; {_REMEDY}") from None
         try:
             load_state_and_check_logits(wrapped, untrained, few)
         except RuntimeError as error:  # weights do not fit
@@ -229,6 +226,11 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
         raise CallerError(
             f"the network's structure cannot be written (programs of torch.jit have no source); {_REMEDY}"
         )
+    for path, part in model.named_modules():
+        if part._forward_pre_hooks and (found := {"weight_orig", "weight_g"} & part._parameters.keys()):
+            seen = f"a hook computes a weight from '{f'{path}.{min(found)}'.lstrip('.')}' in each pass"
+            remedy = "remove it (torch.nn.utils: prune.remove, remove_spectral_norm, remove_weight_norm)"
+            raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}, or {_REMEDY}")
     written = WrittenStatements()
     retrained = images is not None
     drawn = [module for module in model.modules() if _find_reset(module)]

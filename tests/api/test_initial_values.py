@@ -68,6 +68,14 @@ class NeedsArgument(Temperature):
         nn.init.constant_(self.log, start)
 
 
+class DrawnOnce(nn.Conv2d):
+    def reset_parameters(self):
+        if hasattr(self, "drawn"):
+            raise ValueError("drawn")
+        super().reset_parameters()
+        self.drawn = True
+
+
 class RunningMean(nn.Module):
     """Subtracts a running mean, which training changes."""
 
@@ -123,7 +131,8 @@ def hold_weight_as_buffer():
             r"the buffer '1\.weight' of Conv2d is drawn at random, .* register it as nn\.Parameter",
         ),
         (lambda: parametrizations.weight_norm(nn.Conv2d(4, 4, 1)), "cannot be written .*; pass network=, a function"),
-        (lambda: weight_norm(nn.Conv2d(4, 4, 1)), r"of Conv2d raised .*; pass network="),
+        (lambda: weight_norm(nn.Conv2d(4, 4, 1)), "from '1.weight_g' in each pass.*, or pass network="),
+        (lambda: DrawnOnce(4, 4, 1), r"of DrawnOnce raised ValueError: drawn; .*pass network="),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")

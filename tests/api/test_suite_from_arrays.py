@@ -223,13 +223,15 @@ def make_pruned_convnet():
     return model
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
 def test_from_arrays_names_networks_whose_weights_a_hook_computes(tmp_path):
-    model = make_pruned_convnet()
-    words = (
-        r"written \(a hook computes a weight from '0.weight_orig' in each pass\); .*prune.remove.*, or pass network="
-    )
-    with pytest.raises(roarbench.CallerError, match=words):
-        make_array_suite(tmp_path, model)
+    model, other = make_pruned_convnet(), make_convnet(2)
+    nn.utils.weight_norm(other[0])
+    for each, name in ((model, "orig"), (other, "g")):
+        words = rf"written \(a hook computes a weight from '0.weight_{name}' in each pass\); .*, or pass network="
+        for protocols in (["morf"], ["roar"]):
+            with pytest.raises(roarbench.CallerError, match=words):
+                make_array_suite(tmp_path, each, protocols=protocols)
     suite = make_array_suite(tmp_path, model, network=make_pruned_convnet)
     torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))
 
