@@ -19,6 +19,12 @@ TRAIN, TEST = arrays(12, 0), arrays(6, 1)
 IMAGES = torch.from_numpy(TEST[0])
 
 
+@pytest.fixture(autouse=True)
+def seed_weights():
+    """Draw weights whose logits do not look like probabilities, which a warning would name."""
+    torch.manual_seed(0)
+
+
 def make_convnet(*layers):
     return nn.Sequential(nn.Conv2d(3, 4, 3), *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
 
@@ -182,7 +188,6 @@ def test_kept_buffers_are_named():
 
 
 def test_frozen_weights_are_trained_in_networks_built_anew():
-    torch.manual_seed(0)  # of weights whose logits do not look like probabilities
     model = make_convnet(nn.BatchNorm2d(4))
     free = make_with_source(model)[0]
     model[0].requires_grad_(False)
@@ -279,7 +284,6 @@ class Tied(nn.Module):
     ],
 )
 def test_retrained_networks_start_from_seeded_weights_that_are_not_the_trained_ones(make):
-    torch.manual_seed(0)
     model = make()
     trained = deepcopy(model.state_dict())
     made, _ = make_with_source(model)
