@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.api.initial_values import RESET, check_initial_values, find_reset
 from roarbench.api.inputs import move_to_model, to_array
 from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.api.submission_source import WrittenStatements, read_signature
@@ -28,17 +29,14 @@ from roarbench.api.user_networks import (
 )
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_read_errors
-from roarbench.common.text import describe_error, describe_type, fit_on_one_line, format_count, list_some
+from roarbench.common.text import describe_type, fit_on_one_line, format_count
 from roarbench.compute.external_networks import TWO_CLASSES, BuilderFailed, add_second_logit, extract_logits
 from roarbench.compute.network_checks import compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
-from roarbench.compute.retraining_checks import NORMS_WITH_STATISTICS, check_training_start
+from roarbench.compute.retraining_checks import check_training_start
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.plan.suite_template import IMAGE_RECIPE
 
-_RESET = ("reset_parameters", "_reset_parameters")
-_SEEDS = (0, 1)  # of copies that show which buffers are drawn at random
-_BUILDER_ADVICE = "pass network=, a function that builds it, such as network=lambda: {kind}(...)"
 _FILE = "'FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
 _REMEDY = f"pass network=, a function that builds it, such as network=lambda: MyNet(10), or {_FILE}"
 _EXPECTED_BUILDER = (
@@ -179,8 +177,7 @@ def make_network_with_source(
         except BuilderFailed as error:
             if builder:
                 raise
-            seen = f"the network's structure cannot be written ({fit_on_one_line(str(error).partition(';')[0], 200)})"
-            raise CallerError(f"{seen}; {_REMEDY}") from None
+            raise _make_structure_error(fit_on_one_line(str(error).partition(";")[0], 200)) from None
         try:
             load_state_and_check_logits(wrapped, untrained, few)
         except RuntimeError as error:  # weights do not fit
@@ -223,20 +220,18 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
     raised if layers do not set their own initial values. CallerError if there is no such file.
     """
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        raise CallerError(
-            f"the network's structure cannot be written (programs of torch.jit have no source); {_REMEDY}"
-        )
+        raise _make_structure_error("programs of torch.jit have no source")
     for path, part in model.named_modules():
         if part._forward_pre_hooks and (found := {"weight_orig", "weight_g"} & part._parameters.keys()):
             seen = f"a hook computes a weight from '{f'{path}.{min(found)}'.lstrip('.')}' in each pass"
             remedy = "remove it (torch.nn.utils: prune.remove, remove_spectral_norm, remove_weight_norm)"
-            raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}, or {_REMEDY}")
+            raise _make_structure_error(seen, f"{remedy}, or {_REMEDY}")
     written = WrittenStatements()
     retrained = images is not None
-    drawn = [module for module in model.modules() if _find_reset(module)]
+    drawn = [module for module in model.modules() if find_reset(module)]
     # a module draws weights after its parts if some of these have weights, or draw them
     inner = [part for module in drawn for part in module.modules() if part is not module]
-    has_parts = any(_find_reset(part) or [*part.parameters(recurse=False)] for part in inner)
+    has_parts = any(find_reset(part) or [*part.parameters(recurse=False)] for part in inner)
     # callables by path, such as `0.forward`, that were assigned to a module in place of its class's method
     replaced = {
         f"{path}.{name}".lstrip("."): value
@@ -259,7 +254,7 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
         if replaced:
             seen = f"{', '.join(replaced)} was replaced by assignment, and {seen}"
             remedy = f"define the method in a subclass, or {_REMEDY}"
-        raise CallerError(f"the network's structure cannot be written ({seen}); {remedy}") from None
+        raise _make_structure_error(seen, remedy) from None
     notes = []
     if images is not None:
         weights = list(model.parameters())
@@ -267,11 +262,15 @@ def write_network_structure(model: nn.Module, images: Tensor | None = None) -> t
             seen = f"{len(frozen)} of {format_count(len(weights), 'parameter')} of the network are frozen"
             remedy = "retrained networks start from random weights, so all of their parameters are trained"
             notes.append(f"{seen}; {remedy}")
-        notes += _check_initial_values(model, images, own_layers_last)
+        notes += check_initial_values(model, images, own_layers_last)
     imports, definitions = written.split_imports_from_definitions()
     parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
     modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"
-    return _NETWORK.format(**parts, modules=modules, reset=_RESET), notes
+    return _NETWORK.format(**parts, modules=modules, reset=RESET), notes
+
+
+def _make_structure_error(seen: str, remedy: str = _REMEDY) -> CallerError:
+    return CallerError(f"the network's structure cannot be written ({seen}); {remedy}")
 
 
 class _Pickler(pickle._Pickler):
@@ -319,91 +318,3 @@ def _pickle_structure_as_base64(model: nn.Module, written: WrittenStatements, al
     pickler.numbers, pickler.written, pickler.all_trained = {}, written, all_trained
     pickler.dump(copy)
     return base64.b64encode(pickled.getvalue()).decode()
-
-
-def _find_reset(module: nn.Module) -> str:
-    """Return the name of a layer's method that draws its weights; empty if it has none."""
-    return next((name for name in _RESET if hasattr(module, name)), "")
-
-
-def _check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool) -> list[str]:
-    """Raise CallerError unless the layers' own methods set every weight and every statistic that training changes.
-
-    Each weight of a copy becomes NaN; then the layers' `reset_parameters` run as in a network that is built anew. A
-    weight that is still NaN has an initial value that only the code that made the network knows. A module's method runs
-    after those of its parts if `own_layers_last`. Returned is a line about buffers that keep the network's values.
-    """
-    advice = _BUILDER_ADVICE.format(kind=type(model).__name__)
-    first, second = (_reset_copy(model, seed, own_layers_last) for seed in _SEEDS)
-    if unset := [key for key, weight in first.named_parameters() if bool(weight.isnan().any())]:
-        owners = list(filter(None, dict.fromkeys(_find_own_class(model, key) for key in unset)))
-        seen = f"no reset_parameters sets the initial value of {_describe(unset, model)}"
-        remedy = f"add reset_parameters to {list_some(owners)}, or " if owners else ""
-        raise CallerError(f"{seen}, so a retrained network would start from another distribution; {remedy}{advice}")
-    buffers, again = dict(first.named_buffers()), dict(second.named_buffers())
-    set_anew = {key for key, value in buffers.items() if value.is_floating_point() and not value.isnan().any()}
-    if drawn := [key for key in set_anew if not torch.equal(buffers[key], again[key])]:
-        seen = f"the buffer {_describe(sorted(drawn), model)} is drawn at random, and training would leave it random"
-        raise CallerError(f"{seen}; register it as nn.Parameter, or {advice}")
-    trained = deepcopy(model)
-    trained.train()  # the user's method may return nothing
-    before = {key: value.clone() for key, value in trained.named_buffers()}
-    # a network that cannot run in training mode is reported when it is trained
-    with suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):
-        trained(images.clone())
-    after = dict(trained.named_buffers())
-    changed = [key for key, value in before.items() if key not in after or not torch.equal(value, after[key])]
-    changed = [key for key in changed if key not in set_anew]
-    changed = [key for key in changed if not isinstance(_find_owner(model, key), NORMS_WITH_STATISTICS)]
-    if changed:
-        seen = f"training changes the buffer {_describe(changed, model)}, and no reset_parameters sets it"
-        raise CallerError(f"{seen}; set it there, or {advice}")
-    saved = model.state_dict().keys()
-    held = [key for key, value in buffers.items() if key not in set_anew and value.is_floating_point()]
-    held = [key for key in held if key in saved and buffers[key].numel() > 1]
-    if not held:
-        return []
-    seen = f"retrained networks keep the given network's values of the buffer {_describe(held, model)}"
-    return [f"{seen}; if these were learnt, register them as nn.Parameter, or {advice}"]
-
-
-def _reset_copy(model: nn.Module, seed: int, own_layers_last: bool) -> nn.Module:
-    copy = deepcopy(model).cpu()
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for tensor in (*copy.parameters(), *copy.buffers()):
-            if tensor.is_floating_point():
-                tensor.fill_(torch.nan)
-        modules = list(copy.modules())
-        for module in reversed(modules) if own_layers_last else modules:
-            if isinstance(module, NORMS_WITH_STATISTICS):
-                module.reset_running_stats()
-            if not (reset := _find_reset(module)):
-                continue
-            try:
-                getattr(module, reset)()
-            except Exception as error:  # the user's code may raise anything
-                seen = f"{reset}() of {type(module).__name__} raised {describe_error(error)}"
-                advice = _BUILDER_ADVICE.format(kind=type(model).__name__)
-                if not is_from_installed_package(type(module)):
-                    advice = f"write it without arguments, or {advice}"
-                raise CallerError(f"{seen}; {advice}") from error
-    return copy
-
-
-def _find_owner(model: nn.Module, key: str) -> nn.Module:
-    return model.get_submodule(key.rpartition(".")[0])
-
-
-def _find_own_class(model: nn.Module, key: str) -> str:
-    """Return the class of the caller's whose part a weight is, such as one that holds a ParameterList; else empty."""
-    while key:
-        key = key.rpartition(".")[0]
-        kind = type(model.get_submodule(key))
-        if not is_from_installed_package(kind):
-            return kind.__name__
-    return ""
-
-
-def _describe(keys: list[str], model: nn.Module) -> str:
-    return list_some([f"'{key}' of {type(_find_owner(model, key)).__name__}" for key in keys])
