@@ -15,7 +15,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q arfs==3.0.0 scikit-learn==1.7.2 pandas==2.3.3 numpy==2.4.6 scipy==1.17.1 \
-  lightgbm==4.7.0 shap==0.51.0 "setuptools<81"
+  lightgbm==4.7.0 shap==0.51.0 setuptools==80.10.2
 cd "$folder"
 "$folder/venv/bin/python" -W ignore - <<'PYTHON'
 import numpy as np

@@ -15,7 +15,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q MedPy==0.5.2 scipy==1.17.1 numpy==2.4.6 SimpleITK==2.5.7 setuptools
+"$folder/venv/bin/pip" install -q MedPy==0.5.2 scipy==1.17.1 numpy==2.4.6 SimpleITK==2.5.7 \
+  setuptools==80.10.2
 "$folder/venv/bin/python" -W ignore - <<'PYTHON'
 import numpy as np
 from medpy.metric import obj_fpr, obj_tpr, true_positive_rate

@@ -14,7 +14,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q pycebox==0.0.1 pandas==3.1.1 matplotlib==3.11.2 numpy==2.4.6 six
+"$folder/venv/bin/pip" install -q pycebox==0.0.1 pandas==3.1.1 matplotlib==3.11.2 numpy==2.4.6 six==1.17.0
 "$folder/venv/bin/python" -W ignore - <<'PYTHON'
 import numpy as np
 import pandas as pd

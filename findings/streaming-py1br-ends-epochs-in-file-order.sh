@@ -16,7 +16,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q torch==2.13.0 transformers==4.57.6 numpy==2.1.3 pillow==13.0.0 \
-    Brotli python-snappy zstd xxhash catalogue
+    Brotli==1.2.1 python-snappy==0.7.3 zstd==1.5.7.2 xxhash==4.1.0 catalogue==2.0.10
 "$folder/venv/bin/pip" install -q --no-deps mosaicml-streaming==0.13.0 # the rest of what it names are stores in clouds
 "$folder/venv/bin/python" -W ignore - "$folder/data" <<'PYTHON'
 import importlib.util

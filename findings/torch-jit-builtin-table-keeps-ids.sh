@@ -12,7 +12,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q torch==2.13.0 numpy
+"$folder/venv/bin/pip" install -q torch==2.13.0 numpy==2.4.6
 cd "$folder"
 cat >program.py <<'PYTHON'
 import types

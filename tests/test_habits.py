@@ -1,7 +1,9 @@
 """Rules for source, tests and the Makefile: names that pages and comments mention, docstrings, imports, markers."""
 
 import ast
+import os
 import re
+import shlex
 import tomllib
 
 from tests.helpers.processes import ROOT
@@ -114,3 +116,15 @@ def test_no_module_draws_from_the_callers_generator():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
     }
     assert {(module, name) for module, name in used if name not in allowed} == {("submission_calls", "seed")}
+
+
+def test_findings_run_alone_with_pinned_packages():
+    for path in sorted((ROOT / "findings").glob("*.sh")):
+        text = path.read_text("utf-8").replace("\\\n", " ")
+        assert os.access(path, os.X_OK) and "\nset -euo pipefail\n" in text, path.name
+        assert "$(mktemp -d)" in text and "\ntrap 'rm -rf " in text, path.name
+        packages = [
+            word for line in re.findall(r'pip" install (.*)', text) for word in shlex.split(line, comments=True)
+        ]
+        packages = [word for word in packages if not word.startswith(("-", "$folder/"))]
+        assert packages and all("==" in word for word in packages), f"{path.name}: {packages}"
