@@ -141,12 +141,7 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         separator = (
             "\t" if path.suffix.lower() == ".tsv" else max(",;\t" if {*first} & {*",;\t"} else "|", key=first.count)
         )
-        parts = re.compile(f"[^\n{separator}]+")
-        refuse_open_quotation_mark(
-            csv.reader(every_line, delimiter=separator, skipinitialspace=True, strict=True),
-            path.name,
-            lambda value, *_: any(names_image(part) and not part.isdecimal() for part in parts.findall(value)),
-        )
+        refuse_open_quotation_mark(every_line, path.name)
         try:
             reader = csv.reader(every_line, delimiter=separator, skipinitialspace=True)
             rows = [[cell.strip() for cell in row] for row in reader]
@@ -174,29 +169,11 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     return rows
 
 
-def refuse_open_quotation_mark(rows: Any, name: str, holds_row: Callable[[str, int, int], object]) -> None:
-    """Raise DataError if a quotation mark of a CSV file joins a row with the next ones, because none closes its value.
-
-    The mark that ends the value is followed by more text, or the value holds another row, or no mark ends it. Other
-    marks inside one row do no harm.
-
-    Args:
-        rows: A strict reader of the module `csv`.
-        name: Name of the file.
-        holds_row: Whether a value of several lines, with so many columns before and behind it, holds parts of rows.
-    """
-    while True:
-        first = rows.line_num + 1
-        try:
-            row = next(rows)
-            is_joined = any("\n" in v and holds_row(v, place, len(row) - 1 - place) for place, v in enumerate(row))
-        except StopIteration:
-            return
-        except csv.Error as error:
-            is_joined = rows.line_num > first or "end of data" in str(error)
-        if is_joined:
-            seen = f"{name}: a quotation mark in line {first} is not closed and joins it with what follows"
-            raise DataError(f'{seen}; remove the mark, or double it ("") inside a quoted value')
+def refuse_open_quotation_mark(lines: Iterable[str], name: str) -> None:
+    """Raise DataError for a line of the file `name` with an odd number of quotation marks, which would join rows."""
+    if number := next((number for number, line in enumerate(lines, 1) if line.count('"') % 2), 0):
+        seen = f"{name}: a quotation mark in line {number} is not closed there"
+        raise DataError(f'{seen}; remove it, or the line break of its value, or double it ("") inside a quoted value')
 
 
 def describe_columns(table: LabelTable) -> str:

@@ -5,13 +5,11 @@ rows, and values outside of these percentiles are clipped. The fill `mean` is th
 `table_columns` sorts the columns of a user's table into classes, features and columns that are left out.
 """
 
-import csv
 import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
@@ -98,9 +96,8 @@ def read_table(path: Path, label: str = "") -> pa.Table:
             table = pq.read_table(path)
         elif name.endswith(CSV_SUFFIXES):
             empty, options = pa.csv.ConvertOptions(strings_can_be_null=True), _make_parse_options(path)
-            if any(line.count('"') % 2 for line in _open_lines(path)):
-                rows = csv.reader(_open_lines(path), delimiter=options.delimiter, strict=True)
-                refuse_open_quotation_mark(rows, path.name, partial(_holds_parts_of_rows, options.delimiter))
+            with TextIOWrapper(pa.input_stream(path, compression="detect"), "utf-8", "replace") as lines:
+                refuse_open_quotation_mark(lines, path.name)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
@@ -125,17 +122,6 @@ def read_table(path: Path, label: str = "") -> pa.Table:
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return keep_classes_as_text(table, label, path) if label and label in table.column_names else table
-
-
-def _holds_parts_of_rows(separator: str, value: str, before: int, behind: int) -> bool:
-    """Return whether a value begins with the end of a row, ends with the beginning of another one, and has numbers."""
-    first, *_, last = value.split("\n")
-    are_cut = first.count(separator) == behind and last.count(separator) == before
-    return are_cut and any(map(_PLAIN_NUMBER.fullmatch, re.split(f"[\n{separator}]", value)))
-
-
-def _open_lines(path: Path) -> TextIOWrapper:
-    return TextIOWrapper(pa.input_stream(path, compression="detect"), "utf-8", "replace")
 
 
 def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:
@@ -186,7 +172,7 @@ def _refuse_marks(name: str, marks: str, seen: str, path: Path) -> NoReturn:
 def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     """Return options with a file's separator; that of a CSV file, `,`, `;` or tab, shows in the first two lines."""
     if path.name.lower().endswith(".tsv"):
-        return pa.csv.ParseOptions(delimiter="\t", newlines_in_values=True)
+        return pa.csv.ParseOptions(delimiter="\t")
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
     if not lines:
@@ -203,7 +189,7 @@ def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     if len(possible) != 1:
         seen = "several of ',', ';' and tab are possible" if possible else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return pa.csv.ParseOptions(delimiter=possible[0], newlines_in_values=True)
+    return pa.csv.ParseOptions(delimiter=possible[0])
 
 
 def list_index_columns(table: pa.Table) -> list[str]:

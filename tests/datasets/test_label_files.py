@@ -162,6 +162,8 @@ def test_pattern_of_columns_names_images(tmp_path):
         ('path,note,label\n1,a,x\n2,"6 inch,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
         ('path,note,label\n1,"a,x\na/2.png,12",y\n3,b,x\n', "labels.csv: a quotation mark in line 2 is not closed"),
         ('path,note,label\n1,a,x\n2,"b,y\n', "labels.csv: a quotation mark in line 3 is not closed"),
+        ('path,note,label\n1,"a\nb",x\n2,b,y\n', "labels.csv: a quotation mark in line 2 is not closed there; remove"),
+        ('path,note,label\n1,a,x\n2,6" wide,y\n', "labels.csv: a quotation mark in line 3 is not closed"),
         ('sep=,\npath,note,label\n1,"a,x\n2,"b,y\n3,b,x\n', "labels.csv: a quotation mark in line 3 is not closed"),
     ],
 )
@@ -171,8 +173,8 @@ def test_unclear_label_files_are_refused(tmp_path, content, words):
     assert "\n" not in str(refusal.value)
 
 
-def test_marks_and_line_breaks_inside_values_end_no_row(tmp_path):
-    content = 'path,note,label\n1,"a\nb, ""c""",x\n2,a\u2028b,y\n3,6" wide,x\n4,"Mona" Lisa,y\n'
+def test_marks_and_line_separators_inside_values_end_no_row(tmp_path):
+    content = 'path,note,label\n1,"a b, ""c""",x\n2,a\u2028b,y\n3,6 wide,x\n4,"Mona" Lisa,y\n'
     assert read_labels(tmp_path, content).labels == dict(zip(PATHS, "xyxy", strict=True))
 
 

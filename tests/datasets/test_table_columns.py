@@ -13,7 +13,7 @@ import pytest
 from roarbench.common.errors import DataError
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.table_columns import describe_group, sort_columns
-from roarbench.datasets.tabular import read_features_and_labels, read_table
+from roarbench.datasets.tabular import read_features_and_labels
 from tests.helpers.image_files import png
 
 ROWS = 8
@@ -249,14 +249,6 @@ def test_text_that_holds_numbers_is_described(tmp_path, cells, said):
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c,label\n" + f"1,2,{cells[0]},x\n2,3,{cells[1]},y\n" * 4)
     assert said.replace("\\", "") in infer(path)[1]
-
-
-def test_quoted_text_with_lines_that_look_like_rows_is_one_value(tmp_path):
-    """Beyond pyarrow's blocks of 1 MiB, lines in quotes were taken for rows."""
-    note = "\n".join(f"7,{n},2,{n % 2}" for n in range(9))
-    rows = [f'{n * 7 % 60},{n * 11 % 61},"{note}",{n % 2}\n' for n in range(20_000)]
-    (tmp_path / "rows.csv").write_text("a,b,note,label\n" + "".join(rows))
-    assert len(read_table(tmp_path / "rows.csv")) == 20_000
 
 
 def test_numbers_that_parquet_stores_as_text_are_described(tmp_path):
