@@ -179,8 +179,9 @@ class Explainers:
     def count_passes(self, batch: ExplainedBatch) -> dict[str, float | None]:
         """Return the forward and backward passes of an image's map by row; None if they are unknown, as for arrays.
 
-        Those of built-in estimators are declared; those of functions are counted while they explain this batch. Nothing
-        is counted without a search, with which rows of as many passes are compared.
+        Those of built-in estimators are declared; those of functions are counted while they explain this batch with a
+        little noise, because they may have kept the maps of these images, also on disk. Nothing is counted without a
+        search, with which rows of as many passes are compared.
         """
         if not self.searches:
             return {}
@@ -189,12 +190,15 @@ class Explainers:
             name: None if row.cost_is_assumed else float(sum(count_passes([row], features)))
             for name, row in self.built_in.items()
         }
-        passes |= dict.fromkeys(self.arrays)
+        passes |= dict.fromkeys(self.functions)
+        noise = torch.from_numpy(np.random.default_rng().normal(size=batch.images.shape)).to(batch.images)
+        batch = batch._replace(images=batch.images + 1e-3 * batch.images.abs().max() * noise)
         for name in self.functions.keys() - self.arrays:
             counter = PassCounter(batch.model, batch.images[:1])
-            self._call_function(name, batch, counter.count())
-            counted = counter.read_passes()
-            passes[name] = None if counted is None else sum(counted) / len(batch.images)
+            with suppress(Exception):  # of a function that explains no other images
+                self._call_function(name, batch, counter.count())
+                if counted := counter.read_passes():
+                    passes[name] = sum(counted) / len(batch.images)
         return passes
 
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch]) -> None:

@@ -25,6 +25,7 @@ _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_
 _LOADED_BY_TORCH = re.compile(
     r"torch\.(\w+|(autograd|backends)\..+|nn\.(functional|init|modules|utils)|utils\.(checkpoint|data))"
 )
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPUTED = object()  # stands for a value that only running the source would show
 METHOD = object()  # stands for the method that the source defines
 
@@ -95,7 +96,7 @@ def read_class_attributes(value: type, source: str, names: Mapping[str, object])
     if not isinstance(node, ast.ClassDef):
         return {}
     for part in node.body:
-        if isinstance(part, ast.FunctionDef) and not part.decorator_list and not node.decorator_list:
+        if isinstance(part, _FUNCTIONS) and not part.decorator_list and not node.decorator_list:
             found = {part.name: METHOD}
         elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value:
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
@@ -114,7 +115,7 @@ def _list_changed_defaults(
     defaults = list[tuple[ast.expr, object]]()
     (statement,) = ast.parse(source).body
     body = statement.body if isinstance(statement, ast.ClassDef) else [getattr(statement, "value", statement)]
-    for node in (node for node in body if isinstance(node, ast.FunctionDef | ast.Lambda)):
+    for node in (node for node in body if isinstance(node, (*_FUNCTIONS, ast.Lambda))):
         name = getattr(node, "name", "<lambda>")
         for function in (function for function in functions if function.__code__.co_name == name):
             by_name = zip((one.arg for one in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
@@ -198,7 +199,7 @@ def _list_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
-    kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
+    kind = (*_FUNCTIONS, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
         tree = parse_source("".join(lines))
     except SyntaxError:

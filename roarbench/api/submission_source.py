@@ -132,6 +132,9 @@ def choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
 
     CallerError if a run cannot call the function.
     """
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    if any(is_kind(function) for is_kind in kinds):
+        raise CallerError(f"{name} returns no maps, because it contains `async` or `yield`; write a plain function")
     if isinstance(function, type) and hasattr(function, "attribute"):
         refuse_missing_arguments(name, function)
         return _ENTRY_POINTS[1]

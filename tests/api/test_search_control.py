@@ -73,6 +73,28 @@ def test_search_under_another_name_is_no_more_than_a_search():
     assert "not with a blind search" in alone.caption and not alone.passes
 
 
+@pytest.mark.filterwarnings("ignore:an image's map by")
+def test_passes_of_kept_maps_are_counted():
+    """The trial of a function had the images on which its passes are counted."""
+    networks, images = [make_reader(pixel) for pixel in CORNERS], draw_images()[:16]
+    kept, own = {}, {image.numpy().tobytes() for image in images}
+
+    def keep_maps(model, inputs, targets):
+        for image in inputs:
+            if (key := (id(model), image.numpy().tobytes())) not in kept:
+                five = sum(model(image[None])[0, 1] for _ in range(5)).detach()
+                kept[key] = five * read_weights(model, image[None], None)
+        return torch.cat([kept[id(model), image.numpy().tobytes()] for image in inputs])
+
+    def refuse_others(model, inputs, targets):
+        assert all(image.numpy().tobytes() in own for image in inputs), "no map of this image"
+        return read_weights(model, inputs, targets)
+
+    rows = {"kept": keep_maps, "others": refuse_others, "search": "search(passes=2)"}
+    passes = rb.own_network_gain(networks, images, rows, levels=[0.05]).passes
+    assert passes == {"kept": 5, "others": None, "search": 2}
+
+
 def test_search_of_readme_has_the_passes_of_its_rows():
     """Beside a shorter search no row of the example could be shown to explain its network."""
     page = (Path(rb.__file__).parents[1] / "README.md").read_text("utf-8")

@@ -1,5 +1,6 @@
 """Submission files written from functions and classes."""
 
+import asyncio
 import functools
 import importlib
 import linecache
@@ -205,6 +206,14 @@ def explain_by_values_of_torch(model, inputs, targets):
     return ROUGHLY(inputs.to(PLACE, KIND).clamp(*BOUNDS))
 
 
+async def explain_later(model, inputs, targets, factor=SCALE):
+    return factor * inputs
+
+
+def explain_by_coroutine(model, inputs, targets):
+    return asyncio.run(explain_later(model, inputs, targets))
+
+
 def explain_by_layer(layer, model, inputs, targets, after=None):
     return after(layer()(inputs))
 
@@ -236,6 +245,7 @@ def explain_by_file(given, images):
         (explain_by_choices, 6 * IMAGES.clamp(min=0)),
         (explain_by_values_of_torch, torch.nn.functional.gelu(IMAGES, approximate="tanh")),
         (functools.partial(explain_by_layer, nn.ReLU, after=torch.nn.functional.relu), IMAGES.clamp(min=0)),
+        (explain_by_coroutine, SCALE * IMAGES),
         (explain_without_gradients, 18 * IMAGES.clamp(min=0)),
     ],
 )
@@ -426,6 +436,7 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
             "'choose' is a functools.singledispatch, which cannot be written to a file",
         ),
         (function, "'function' has lost the decorator of its source; leave the decorator out"),
+        (explain_later, "mine returns no maps, because it contains `async` or `yield`; write a plain function"),
         (make_closure_over_estimator(2.0), "an object 'estimator', a name that the file of a row needs; rename it"),
     ],
 )
