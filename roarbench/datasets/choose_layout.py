@@ -7,13 +7,9 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-from PIL import Image
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_quoted, list_some
@@ -39,11 +35,10 @@ _UNREAD_NAMES = re.compile("label|annot|meta|truth", re.I)  # in names of files 
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
-_MASK_FOLDER = re.compile(r".*(mask|msk|ground_?truth|trimap|segment|annotation|thumb|preview).*|gt", re.IGNORECASE)
+_MASK_FOLDER = re.compile(r".*(mask|msk|ground_?truth|trimap|segment|annotation|thumbnail).*|gt|thumbs|previews?", re.I)
 _MASK_SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt|label|thumb(?:nail)?)([_ ]?\d+)?$", re.IGNORECASE)
 _THUMBNAIL_NAME = re.compile(r"(?!.*(mask|msk)).*(thumb|preview).*", re.IGNORECASE)
 _OPENED_MASKS = 3  # masks of each kind that are opened
-_MIN_CORRELATION = 0.95  # of 8 x 8 means of a thumbnail and its original
 
 
 class _Choice(NamedTuple):
@@ -83,10 +78,10 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
     paths = [path for path in every_path if not is_left_out(path, masks)]
     if masks:
         count = format_count(len(every_path) - len(paths), "image")
-        warn(f"left out: {count} that are masks or thumbnails by name and values ({list_some(masks)})")
+        warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
     if copies := find_copies(root, paths):
         warn(f"left out: the images in {list_quoted(copies)}, whose folders and files lie beside it once more")
-        masks = (*masks, *copies)
+        masks += copies
         paths = [path for path in paths if not is_left_out(path, copies)]
     plan = plan_folders(root, paths)
     search = find_label_files.search_label_files(root, paths)
@@ -139,47 +134,33 @@ def _holds_file(folder: Path, suffixes: Sequence[str]) -> bool:
     return any(file.suffix.lower() in suffixes and file.is_file() for file in shown)
 
 
-def _find_mask_patterns(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of folders, or patterns of files, that hold masks or thumbnails of other images.
+def _find_mask_patterns(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the names of folders, or patterns of files, that hold masks; raise DataError for thumbnails.
 
-    Masks have the stem of another image, perhaps with `_mask` behind it, and few values. So a class `mask` of
-    photographs is no mask. Thumbnails are smaller copies, so a class `thumbs_up` is none, even of silhouettes.
+    Both have the stem of another image, perhaps with `_mask` or `_thumb` behind it. Masks have few values, so a class
+    `mask` of photographs is no mask.
     """
     named = [(path, path.rpartition(".")[0].rpartition("/")[2]) for path in paths]
     folder_of = {path: next(filter(_MASK_FOLDER.fullmatch, path.split("/")[:-1]), "") for path in paths}
-    by_stem = defaultdict(list)
-    for path, stem in named:
-        if not folder_of[path]:
-            by_stem[stem].append(path)
+    stems = {stem for path, stem in named if not folder_of[path]}
     candidates = defaultdict(list)
     for path, stem in named:
         found = _MASK_SUFFIX.fullmatch(stem)
         if folder_of[path]:
-            candidates[folder_of[path]].append((path, stem if stem in by_stem or not found else found[1]))
+            candidates[folder_of[path]].append((path, stem if stem in stems or not found else found[1]))
         elif found:
             candidates[f"*_{found[2]}*"].append((path, found[1]))
-    patterns = []
-    for name, images in candidates.items():
-        pairs = [(path, by_stem[stem]) for path, stem in images if stem in by_stem]
-        opened = pairs[:: -(-len(pairs) // _OPENED_MASKS) or 1]
-        if 2 * len(pairs) >= len(images) and (
-            not _THUMBNAIL_NAME.fullmatch(name)
-            and all(has_few_values((root / path).read_bytes()) for path, _ in opened)
-            or all(_is_thumbnail(root, path, originals) for path, originals in opened)
-        ):
-            patterns.append(name)
-    return tuple(sorted(patterns))
-
-
-def _is_thumbnail(root: Path, path: str, originals: Sequence[str]) -> bool:
-    """Return whether an image is a smaller copy of the nearest of others; False if one is damaged."""
-    nearest = max(originals, key=lambda other: len({*other.split("/")} & {*path.split("/")}))
-    with suppress(Exception), Image.open(root / path) as small, Image.open(root / nearest) as large:
-        cells = [
-            np.asarray(image.convert("L").resize((8, 8), Image.Resampling.BOX)).ravel() for image in (small, large)
-        ]
-        return small.width < large.width and bool(np.corrcoef(cells)[0, 1] > _MIN_CORRELATION)
-    return False
+    masks = []
+    for name, images in sorted(candidates.items()):
+        pairs = [path for path, stem in images if stem in stems]
+        if 2 * len(pairs) < len(images):
+            continue
+        if _THUMBNAIL_NAME.fullmatch(name):
+            seen = f"{root}: images of '{name}' have the names of other images"
+            raise DataError(f"{seen}; if they are thumbnails, move them elsewhere, otherwise rename them")
+        if all(has_few_values((root / path).read_bytes()) for path in pairs[:: -(-len(pairs) // _OPENED_MASKS)]):
+            masks.append(name)
+    return masks
 
 
 def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classified: Set[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_quoted
 from roarbench.datasets import image_folders, label_files, label_tables
-from roarbench.datasets.image_folders import has_image_suffix, is_hidden_path, is_test_name, is_train_name
+from roarbench.datasets.image_folders import has_image_suffix, is_hidden_path
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, LabelTable, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
@@ -22,7 +22,6 @@ _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any lar
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected; smallest share of rows and of images
-_ZEROS = "write as many zeros before numbers as the files' names have, and no '.0' behind (pandas: dtype=str)"
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 # in names of files that a network made
@@ -132,17 +131,11 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     split_sources = tuple(source for source in (*without_labels, *plans, *joined) if source.split_values)
     unused = {p: t for p, t in tables.items() if not columns[p] and paths}  # all images may be hidden
     problems += filter(None, (_describe_table_without_images(p, t, paths, folders) for p, t in unused.items()))
-    stems = {path.rpartition("/")[2].rpartition(".")[0] for path in paths}
-    numbers = {stem.lstrip("0"): stem for stem in stems if stem.isdecimal()}
     lists: dict[str, frozenset[str]] = {}
     group_of = defaultdict[str, dict[str, str]](dict)
     for pattern, table in named.items():
         cells, file = table.get_cells(columns[pattern]), table.path
         split = _name_split_column(table) or next(filter(image_folders.is_bare_split_name, table.columns), "")
-        short = (cell for cell in cells if cell.isdecimal() and cell not in stems and cell.lstrip("0") in numbers)
-        if cell := next(short, ""):
-            seen = f"{pattern} names '{cell}', but an image is named '{numbers[cell.lstrip('0')]}'"
-            problems.insert(0, f"{seen}; {_ZEROS}")
         values = sorted({*table.get_cells(split)} - {""}) if split else []
         if 1 < len(values) < len(table.rows) and not _find_split_column(table)[1]:
             seen = f"column '{split}' of {file.name} has the values {list_quoted(values)}"
@@ -158,34 +151,20 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
 
 
 def _describe_table_without_images(pattern: str, table: LabelTable, paths: Sequence[str], folders: Set[str]) -> str:
-    """Describe a table that may give labels, but names none of the images; an empty string for other tables.
-
-    A table may also give labels to folders, such as those of patients.
-    """
-    for place, name in enumerate(table.columns):
-        rows = [row for row in table.rows if row[place].rstrip("/").rpartition("/")[2] in folders]
-        label = label_files.find_label_column(table, name) if 2 * len(rows) >= len(table.rows) else ""
-        labels = {row[table.columns.index(label)] for row in rows} if label else set()
-        if 1 < len(labels) <= len(rows) / 2:
-            seen = f"{table.path.name} gives labels to folders, such as '{rows[0][place]}', and is not used"
-            return f"{seen}; if these labels are the classes, write a row for each image"
+    """Describe a table that may give labels, but names none of the images; an empty string for other tables."""
     names_files = len(folders) < 2 and any(has_image_suffix(Path(cell)) for row in table.rows[-1:] for cell in row)
     is_short = len(table.rows) <= len(folders)
     is_class_list = is_short and all(any(cell in folders for cell in row) for row in table.rows)
+    # labels of folders, such as those of patients, are fewer
+    is_class_list &= not any(1 < len({*cells}) <= len(cells) / 2 for cells in map(table.get_cells, table.columns))
     is_long = pattern.lower().endswith(label_tables.CSV_SUFFIXES) and len(table.rows) >= _MIN_ROWS * len(paths)
     is_log = all(parse_numbers([*filter(None, row)]) for row in table.rows[-1:])  # numbers alone, as of epochs
     if is_class_list or not (names_files or is_long and not is_log or table.find_column(label_tables.LABEL_NAMES)):
         return ""
-    remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
-    stems = {path.rpartition("/")[2].rpartition(".")[0].lstrip("0") for path in paths}
-    whole = [cell.removesuffix(".0") for cell in table.rows[0]]
-    if {cell.lstrip("0") for cell in whole if cell.isdecimal()} & stems:
-        remedy = _ZEROS
-    if names_files:
-        remedy = "write the names of the files, with their folders if folders have files of the same names"
     row = list_quoted(table.rows[0])
-    seen = f"{label_tables.describe_columns(table)} (first row: {row}), but none names an image such as '{paths[0]}'"
-    return f"{seen}; {remedy}"
+    seen = f"{label_tables.describe_columns(table)} (first row: {row}), but none names an image such as '{min(paths)}'"
+    pattern = f'labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
+    return f"{seen}; write each image's file name into a row, with its folders and zeros, or {pattern}"
 
 
 def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> tuple[tuple[str, str], str] | None:
@@ -254,7 +233,7 @@ def _make_plan(
     # the columns of a table without names are found again by their order
     wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns(split=split)
     if label or table.named and label_files.find_one_hot_columns(table):
-        content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
+        content = label_files.read_image_labels(root, patterns, wanted, paths)
         if _could_be_classes(content.labels.values()):
             usual = table.named and (not label or simplify_column_name(label) in label_tables.LABEL_NAMES)
             place, missing = table.columns.index(path_column), {*content.missing}
@@ -265,12 +244,12 @@ def _make_plan(
                 likely = [name for name in table.columns if not GROUP_NAME.fullmatch(name)]
             others = [name for name in likely if name not in (path_column, label, split, *flags)]
             rivals = _find_rivals(table, others, label or flags[0]) if label or len(flags) == 2 else ()
-            return LabelPlan(tuple(patterns), columns, content, usual, values, rivals)
+            return LabelPlan(tuple(patterns), wanted, content, usual, values, rivals)
     if not values:
         return None
     wanted = LabelColumns(path_column, "", split if table.named else table.path.name)
-    content, columns = _read_with_folder_if_needed(root, paths, patterns, wanted)
-    return LabelPlan(tuple(patterns), columns, content, False, values)
+    content = label_files.read_image_labels(root, patterns, wanted, paths)
+    return LabelPlan(tuple(patterns), wanted, content, False, values)
 
 
 def _could_be_classes(labels: Collection[str]) -> bool:
@@ -295,26 +274,6 @@ def _name_split_column(table: LabelTable) -> str:
     if not table.named and len(table.columns) == 2 and _SPLIT_FILE.search(table.path.stem):
         return table.columns[1]
     return table.find_column(SPLIT_NAMES)
-
-
-def _read_with_folder_if_needed(
-    root: Path, paths: Sequence[str], patterns: Sequence[str], wanted: LabelColumns
-) -> tuple[ImageLabels, LabelColumns]:
-    """Read label files; if names are ambiguous, look for the images in one folder that is not named like a split."""
-    try:
-        return label_files.read_image_labels(root, patterns, wanted, paths), wanted
-    except DataError as error:
-        column = wanted.path or "1"
-        folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
-        for folder in (name for name in folders if not is_train_name(name) and not is_test_name(name)):
-            with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
-            try:
-                content = label_files.read_image_labels(root, patterns, with_folder, paths)
-            except DataError:
-                continue
-            if len(content.labels) > len(content.missing):
-                return content, with_folder
-        raise error
 
 
 def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
@@ -94,15 +93,10 @@ class ImageIndex:
     def _find_stem(self, name: str) -> str:
         """Return the path that a name means, without suffix; an empty string if no image has its last part.
 
-        `a.wav` means `a.wav.png` or else `a.png`, and `a.jpg` means `a.png` or else `a.jpg.png`. Exports of labelling
-        tools write `a%20b.jpg` for `a b.jpg`.
+        `a.wav` means `a.wav.png` or else `a.png`, and `a.jpg` means `a.png` or else `a.jpg.png`.
         """
-        for written in dict.fromkeys((name, unquote(name))):
-            for suffixes in (IMAGE_SUFFIXES, (), _ORIGINAL_SUFFIXES):
-                stem = _remove_suffix(written, suffixes)
-                if stem.rpartition("/")[2] in self._by_stem:
-                    return stem
-        return ""
+        stems = (_remove_suffix(name, suffixes) for suffixes in (IMAGE_SUFFIXES, (), _ORIGINAL_SUFFIXES))
+        return next((stem for stem in stems if stem.rpartition("/")[2] in self._by_stem), "")
 
     def has_by_no_chance(self, name: str) -> bool:
         """Return whether a name is that of an image, and no number of up to four digits."""

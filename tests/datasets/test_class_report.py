@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
 from roarbench.datasets import class_report, repeated_images
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
 from roarbench.datasets.class_report import find_part_names, has_few_values, list_class_counts
@@ -167,19 +168,17 @@ def test_masks_beside_photographs_are_reported(tmp_path):
     assert len(lines) == 1 and "/mask" in lines[0] and "such as '" in lines[0]
 
 
-def test_thumbnails_are_left_out_but_a_class_of_thumbs_is_not(tmp_path):
-    write_noise(tmp_path / "set" / "thumbs_up", 12)
-    for name in ("fist", "open_hand"):
+def test_thumbnails_are_refused_but_a_class_of_thumbs_is_not(tmp_path):
+    for name in ("fist", "thumbs_up", "preview_room", "thumb"):
         write_noise(tmp_path / "set" / name, 12)
-        (tmp_path / "set" / name / "thumbs").mkdir()
-        for path in sorted((tmp_path / "set" / name).glob("*.png")):
-            with Image.open(path) as image:
-                image.resize((8, 8), Image.Resampling.BOX).save(path.parent / "thumbs" / path.name)
-    record = infer_dataset(tmp_path / "set", lambda line: None)
-    assert record.left_out == ("thumbs",) and record.train_images + record.test_images == 36 and record.classes == 3
-    for name in ("fist", "palm", "thumb"):
-        write_masks(tmp_path / "silhouettes" / name, 12)
-    assert not infer_dataset(tmp_path / "silhouettes", lambda line: None).left_out
+    assert infer_dataset(tmp_path / "set", lambda line: None).classes == 4
+    (tmp_path / "set" / "thumb").rename(tmp_path / "set" / "fist" / "thumbs")
+    with pytest.raises(DataError, match="images of 'thumbs' have the names of other images; if they are thumbnails, m"):
+        infer_dataset(tmp_path / "set", lambda line: None)
+    for path in (tmp_path / "set" / "fist" / "thumbs").iterdir():
+        path.rename(tmp_path / "set" / "fist" / f"{path.stem}_thumb.png")
+    with pytest.raises(DataError, match=r"images of '\*_thumb\*' have the names of other images"):
+        infer_dataset(tmp_path / "set", lambda line: None)
 
 
 def test_longer_names_of_folders_are_no_labels_of_one_image(tmp_path):
@@ -213,7 +212,7 @@ def test_masks_beside_the_folder_of_classes_need_no_pattern(tmp_path):
     for path in (tmp_path / "set" / "masks").rglob("mask*"):
         path.rename(path.with_name(path.name.replace("mask", "")))
     lines = list_messages(tmp_path / "set")
-    assert any("40 images that are masks or thumbnails by name" in line for line in lines)
+    assert any("40 images that are masks by name" in line for line in lines)
     assert infer_record(tmp_path / "set").left_out == () and not any("leave_out" in line for line in lines)
 
 

@@ -42,7 +42,7 @@ def test_files_of_systems_are_named_in_one_line(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", ["thumbnails", "lost and found", "eaDir", "Recycle", "MACOSX", "found", "Trash"])
+@pytest.mark.parametrize("name", ["lost and found", "eaDir", "Recycle", "MACOSX", "found", "Trash"])
 def test_class_folder_of_similar_name_stays(tmp_path, name):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / name)

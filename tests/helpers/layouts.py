@@ -712,7 +712,7 @@ LAYOUTS = [
         train={},
         others=("P{01-04}/slice_1.png", "P{01-04}/slice_2.png"),
         texts={"patients.csv": "patient_id,diagnosis,age\n" + lines("P{01-02},AD,70", "P{03-04},CN,71")},
-        chosen="patients.csv gives labels to folders, such as 'P01', and is not used; .* a row for each image",
+        chosen="patients.csv has the columns .*, but none names an image such as 'P01/slice_1.png'; write each image's",
     ),
     Layout(
         "COVID-CT",
@@ -1006,6 +1006,7 @@ LAYOUTS = [
             + lines("{4-7},HGSC,23785,20008,False", "{20-22},CC,100,200,False", "23,CC,3000,3000,True"),
             "test.csv": "image_id,image_width,image_height\n41,28469,16987\n",
         },
+        chosen="images of 'test_thumbnails' have the names of other images; if they are thumbnails, move them",
         written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
     ),
     Layout(
