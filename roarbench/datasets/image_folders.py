@@ -3,19 +3,15 @@
 An IDX file consists of two zero bytes, a byte for the type (8 is uint8), a byte for the number of dimensions, each
 dimension as a big-endian int32, and the values (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 
-Archives, arrays, pickles, databases and shards, which are not read, are recognised by their names, and WebDataset's
-archives by their members.
+Archives, arrays, pickles and databases, which are not read, are recognised by their names.
 """
 
 import gzip
 import os
 import re
-import tarfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -270,33 +266,26 @@ class _Kind(NamedTuple):
     pattern: str  # regular expression for the whole file name, in lower case
     seen: str  # what such a file is, after `is `
     remedy: str
-    needs: str = ""  # name of another file that must lie beside it
 
 
 # the first kind that fits is meant
 _KINDS = (
-    _Kind(r"data_batch_\d|test_batch", "CIFAR-10's Python version in pickles", f'write known = "cifar10", or {_SAVE}'),
-    _Kind(r"data_batch_\d\.bin|test_batch\.bin", "CIFAR-10's binary version", f'write known = "cifar10", or {_SAVE}'),
-    _Kind(r"(train|test|unlabeled)_[xy]\.bin", "STL-10's binary version", _ARRAYS),
-    _Kind("train|test", "CIFAR-100's Python version in pickles", _ARRAYS, needs="meta"),
-    _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
+    _Kind(r"(data_batch_\d|test_batch)(\.bin)?", "a file of CIFAR-10", f'write known = "cifar10", or {_SAVE}'),
+    _Kind(r"(train|t10k)-(images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}"),
+    _Kind(r"emnist-.*ubyte(\.gz)?", "a file of EMNIST, whose images are stored transposed",
+        f"exchange rows and columns of each image, and {_SAVE}"),
+    _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format", _SAVE),
     _Kind(r".*\.arrow", "an Arrow file, as save_to_disk of Hugging Face datasets writes",
         'write parquet into a new folder: datasets.load_from_disk(FOLDER).to_parquet("train.parquet"), where FOLDER is '
         'that of the .arrow files, and so for "test"'),
-    _Kind(r".*\.feather", "a Feather file", 'write parquet: pandas.read_feather(FILE).to_parquet("table.parquet")'),
-    _Kind(r".*\.(npy|npz)", "a file of arrays", _ARRAYS),
-    _Kind(r".*\.mat", "a file of MATLAB's arrays", f"read it with scipy.io.loadmat or h5py; {_ARRAYS}"),
-    _Kind(r".*\.(h5|hdf5|hdf|nc|zarr)", "a file of arrays (HDF5 or alike)", f"read it with h5py; {_ARRAYS}"),
-    _Kind(r".*\.(pkl|pickle|p|joblib)", "a pickle", f"{_ARRAYS}"),
-    _Kind(r".*\.(pt|pth)", "a file of torch.save", f"{_ARRAYS}"),
-    _Kind(r".*\.(tfrec|tfrecords?|tfrecord-.*|tfrecords-.*)", "a TFRecord file", _SAVE),
-    _Kind(r"(data|lock)\.mdb|.*\.lmdb", "an LMDB database", _SAVE),
-    _Kind(r".*\.(rec|beton|msgpack|lance|mds)", "a database of records", _SAVE),
-    _Kind(r".*\.(db|sqlite3?|duckdb)", "a database", "write parquet, a CSV file, or image files in a folder per class"),
-    _Kind(r".*\.(dcm|dicom|nii|nii\.gz|mha|mhd|nrrd)", "a medical image file", f"{_SAVE}, with 8 or 16 bits"),
-    _Kind(r".*\.(heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)", "an image in a format that is not read",
-        _SAVE),
+    _Kind(r".*\.(np[yz]|mat|h5|hdf5?|nc|zarr|pkl|pickle|p|joblib|pth?)|(train|test|unlabeled)_[xy]\.bin|train|test",
+        "a file of arrays or objects", _ARRAYS),
+    _Kind(r".*\.(tfrec|tfrecords?(-.*)?|mdb|lmdb|rec|beton|msgpack|lance|mds)", "a database of records", _SAVE),
+    _Kind(r".*\.(db|sqlite3?|duckdb|feather)", "a database or data frame",
+        "write parquet, a CSV file, or image files in a folder per class"),
+    _Kind(r".*\.(dcm|dicom|nii(\.gz)?|mha|mhd|nrrd|heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)",
+        "an image in a format that is not read", f"{_SAVE}, with 8 or 16 bits"),
     _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
     _Kind(r".*\.(csv|tsv|txt|parquet)\.\w+", "a packed table", "unpack it and name the unpacked file"),
     _Kind(_ARCHIVE, "an archive", "unpack it and name the folder that holds one folder per class"),
@@ -313,9 +302,8 @@ def refuse_unsupported_file(file: Path, is_image: bool) -> None:
     if is_image:
         remedy = "name the folder that holds one folder of images per class"
         raise DataError(f"{file} is a single image; {remedy}")
-    if kind := _find_kind(file, (*_KINDS, *_TABLE_KINDS), {file.name}):
-        seen, remedy = _describe_kind(kind, file)
-        raise DataError(f"{file} is {seen}; {remedy}")
+    if kind := _find_kind(file, (*_KINDS, *_TABLE_KINDS)):
+        raise DataError(f"{file} is {kind.seen}; {kind.remedy}")
 
 
 def describe_unread_archives(folder: Path) -> Iterator[str]:
@@ -329,20 +317,16 @@ def describe_unread_archives(folder: Path) -> Iterator[str]:
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:
     """Raise DataError for a folder without images and parquet files; the message says what the folder holds instead."""
     tables = [file for file in files if file.name.lower().endswith(table_suffixes)]
-    beside = defaultdict[Path, set[str]](set)
-    for file in files:
-        beside[file.parent].add(file.name.lower())
     for kinds in (_KINDS, () if tables else _TABLE_KINDS):
         by_kind = defaultdict[_Kind, list[Path]](list)
         for file in sorted(files):
-            if kind := _find_kind(file, kinds, beside[file.parent]):
+            if kind := _find_kind(file, kinds):
                 by_kind[kind].append(file)
         if by_kind:
             kind = min(by_kind, key=kinds.index)
             example, *others = by_kind[kind]
             more = f", as {len(others)} more," if others else ""
-            seen, remedy = _describe_kind(kind, example)
-            raise DataError(f"{folder} has no image: {example.relative_to(folder)}{more} is {seen}; {remedy}")
+            raise DataError(f"{folder} has no image: {example.relative_to(folder)}{more} is {kind.seen}; {kind.remedy}")
     if tables:
         raise DataError(f"{folder} has no image, but the table {tables[0].name}; name the file itself: {tables[0]}")
     held = describe_endings(files)
@@ -351,17 +335,5 @@ def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suff
     raise DataError(f"{folder} has no image, but {seen}; {remedy}" if held else f"{folder} has {seen}; {remedy}")
 
 
-def _find_kind(file: Path, kinds: Sequence[_Kind], beside: set[str]) -> _Kind | None:
-    name = file.name.lower()
-    fitting = (kind for kind in kinds if re.fullmatch(kind.pattern, name) and (not kind.needs or kind.needs in beside))
-    return next(fitting, None)
-
-
-def _describe_kind(kind: _Kind, file: Path) -> tuple[str, str]:
-    """Return what a file is, and the remedy; WebDataset's tar archives have samples such as `000.jpg` and `000.cls`."""
-    if file.suffix.lower() == ".tar":
-        with suppress(OSError, tarfile.TarError, EOFError), tarfile.open(file) as archive:
-            if any(member.name.endswith((".cls", ".json")) for member in islice(archive, 8)):
-                remedy = "unpack its samples into a folder per class, which their .cls or .json members name"
-                return "a WebDataset shard (an archive)", remedy
-    return kind.seen, kind.remedy
+def _find_kind(file: Path, kinds: Sequence[_Kind]) -> _Kind | None:
+    return next((kind for kind in kinds if re.fullmatch(kind.pattern, file.name.lower())), None)
