@@ -132,15 +132,16 @@ def list_columns(table: SuiteTable) -> list[Column]:
     parts = ((table.display_names[n], "(added)" * (n in results.suite.added), table.format_row_signs(n)) for n in names)
     add("estimator", names, "estimator", (" ".join(filter(None, each)) for each in parts), side="left")
     add("added", (name in results.suite.added for name in names))
+    gain_values, narrow = [row.gain for row in rows], tuple(show_gain(row, format_half_width) for row in rows)
     if own:
         zero_text, is_zero = str(OwnNetworkVerdict.BY_CONSTRUCTION), _is_zero_by_construction
         beside = show("own-network gain", (zero_text if is_zero(row) else show_gain(row) for row in rows),
             short="own-network\ngain", narrow=tuple(
-                zero_text.replace("by ", "by\n") if is_zero(row) else show_gain(row, format_half_width)
-                for row in rows))  # fmt: skip
+                zero_text.replace("by ", "by\n") if is_zero(row) else text
+                for row, text in zip(rows, narrow, strict=True)))  # fmt: skip
         answers = show("explains?", (_format_network_verdict(table, row, _SHORT_ANSWERS) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]
-        add("gain", (row.gain for row in rows), "gain [95%]", map(show_gain, rows), beside=beside)
+        add("gain", gain_values, "gain [95%]", map(show_gain, rows), narrow=narrow, beside=beside)
         add_gains_by_level("own-network gain", WORTH_WRAPPING)
         add("verdict", (row.network and row.network.verdict for row in rows), "verdict",
             (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
@@ -148,9 +149,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
             form=format_thousandths, short="perm. p", worth=4)  # fmt: skip
     else:
-        beside = show("ROAR gain [95%]", map(show_gain, rows), short="ROAR\ngain [95%]",
-            narrow=tuple(show_gain(row, format_half_width) for row in rows))  # fmt: skip
-        add("gain", (row.gain for row in rows), "gain [95%]" * gains, map(show_gain, rows), beside=beside)
+        beside = show("ROAR gain [95%]", map(show_gain, rows), short="ROAR\ngain [95%]", narrow=narrow)
+        add("gain", gain_values, "gain [95%]" * gains, map(show_gain, rows), narrow=narrow, beside=beside)
         add_gains_by_level("ROAR gain", 1)
     add("beats_controls", (row.beating and row.beating.beats_all for row in rows),
         "beats every control" * bool(controls), (_format_beats_every_control(table, row) for row in rows),
@@ -224,7 +224,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
                 form=format_thousandths, worth=1.2 + t / 10)  # fmt: skip
     for metric in table.metrics:  # these columns need scores from `run --with quantus`
         scores = [results.quantus.get(name, {}).get(metric.id) for name in names]
-        add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=format_thousandths)
+        add(f"quantus/{metric.id}", scores, metric.heading, form=format_thousandths)
     return columns
 
 

@@ -21,13 +21,15 @@ _CAPTION_WIDTH = 80  # maximum width of a caption, in characters
 # boundaries at which cells of a terminal table are broken
 _WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
 _PARAMETERS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()")  # also before parameters
-_PARTS = re.compile(rf"{_PARAMETERS.pattern}|(?<=,)|(?<=-)")  # also between parameters and after hyphens
+# also between parameters, after hyphens and before signs such as (!!)
+_PARTS = re.compile(rf"{_PARAMETERS.pattern}|(?<=,)|(?<=-)|(?=\N{{NO-BREAK SPACE}})")
 
 
 def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | Group":
     """Format a table for a terminal of this width, in characters.
 
-    If a line does not fit, texts become `Column.narrow`, then columns are left out.
+    If a line does not fit, columns are left out, then texts become `Column.narrow`; in a table of several gains,
+    texts are shortened first.
 
     The short notes follow or, if `notes`, all notes, with the names of omitted columns.
     """
@@ -38,14 +40,16 @@ def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | G
 
     table = table.leave_out_empty_checks()
     columns = list(table.texts)
-    if measure_table_width(column.terminal_cells for column in columns) > width:
-        columns = [replace(column, texts=column.narrow or column.texts) for column in columns]
+    if table.parts and measure_table_width(column.terminal_cells for column in columns) > width:
+        columns = _use_narrow_texts(columns)
     while droppable := [column for column in columns if column.worth]:  # columns of low worth are dropped first
         least = min(droppable, key=lambda column: column.worth)
         unbroken = [column.terminal_cells for column in columns]
         if measure_table_width(wrap_columns(columns, width) if least.worth >= WORTH_WRAPPING else unbroken) <= width:
             break
         columns.remove(least)
+    if measure_table_width(wrap_columns(columns, width)) > width:
+        columns = _use_narrow_texts(columns)
     lines = list_all_notes(table, columns) if notes else table.notes
     wrapped = wrap_columns(columns, width)
     shown = RichTable(title=table.title, box=SIMPLE_HEAD, padding=0, width=measure_table_width(wrapped))
@@ -61,6 +65,10 @@ def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | G
     shown.caption, shown.caption_justify = "\n".join(lines), "left"
     shown.width = max(min(width, _CAPTION_WIDTH), shown.width or 0)
     return shown
+
+
+def _use_narrow_texts(columns: Iterable[Column]) -> list[Column]:
+    return [replace(column, texts=column.narrow or column.texts) for column in columns]
 
 
 def format_list(table: Table, padding: "PaddingDimensions" = (0, 1), **look: Any) -> "RichTable":
@@ -161,7 +169,7 @@ def make_data_frame(table: Table, names: Mapping[str, str] | None = None) -> "pa
 def wrap_columns(columns: Sequence[Column], width: int) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
-    Names are broken first, then other texts from right to left, then names between parameters and after hyphens.
+    Names are broken first, then other texts from right to left, then names and texts at `_PARTS`.
     A table that still does not fit stays wider than `width`. Each column is returned as its heading and cells.
     """
     whole = [column.terminal_cells for column in columns]
@@ -169,7 +177,8 @@ def wrap_columns(columns: Sequence[Column], width: int) -> list[tuple[str, ...]]
     at = next(i for i, column in enumerate(columns) if column.key == ROW_KEY)
     texts = [i for i, column in enumerate(columns) if column.side == "left" and i != at]
     names = [(at, boundary) for boundary in (_WORDS, _PARAMETERS, _PARTS)]
-    for i, boundary in (*names[:2], *((i, _WORDS) for i in reversed(texts)), names[2]):
+    words, parts = ([(i, boundary) for i in reversed(texts)] for boundary in (_WORDS, _PARTS))
+    for i, boundary in (*names[:2], *words, names[2], *parts):
         excess = measure_table_width(wrapped) - width
         if excess > 0:
             narrowest = _measure_column(_wrap_cell(cell, 0, boundary) for cell in whole[i])

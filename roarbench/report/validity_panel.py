@@ -75,17 +75,18 @@ def format_text(judges: SuiteJudges, width: int) -> Group:
         section.select_rows(number for number, line in enumerate(section.lines) if {*line[1:]} != {MISSING})
         for section in sections
     ]
+    pairs = [(section, whole) for section, whole in zip(filled, sections, strict=True) if section.names]
     tables = []
-    for section in filled:
+    for section, _ in pairs:
         parts = [list(section.columns[:1])]
         for column in section.columns[1:]:  # columns that do not fit stand below, each time beside the names
             if len(parts[-1]) > 1 and _measure([*parts[-1], column]) > width:
                 parts.append(parts[0][:1])
             parts[-1].append(column)
-        for part in parts if section.names else ():
+        for part in parts:
             shown, fitting = replace(section, columns=tuple(part)), min(width, _measure(part))
             tables.append(format_list(shown, (0, 1, 0, 0), title_justify="left", width=fitting))
-    counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
+    counts = {section.title: len(whole.names) - len(section.names) for section, whole in pairs}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
     results, gains = judges.suite_results, judges.main_gains
     protocol = f"{judges.main_protocol.title} on " if gains.levels else ""
@@ -141,7 +142,7 @@ def list_sections(judges: SuiteJudges) -> list[Table]:
         gains |= {f"gain, {variant}": judge for variant, judge in variants.items()} if len(variants) > 1 else {}
     gaps = {
         "LeRF - MoRF, retrained": judges.judge_areas_between_orders(ROAR, KAR),
-        "LeRF - MoRF, reference": judges.judge_areas_between_orders(MORF, LERF),
+        "LeRF - MoRF, not retrained": judges.judge_areas_between_orders(MORF, LERF),
     }
     for heading, judge in (gains | {heading: judge for heading, judge in gaps.items() if judge.levels}).items():
         add("Gains", heading, (format_interval(judge.estimate_gain(name)) for name in rows))

@@ -28,6 +28,7 @@ from tests.helpers.made_up_results import (
     SUITE,
     make_suite_results,
     make_table,
+    make_table_of_both_gains,
     parse_rows,
     render_words,
 )
@@ -118,6 +119,10 @@ def test_quantus_columns_leave_other_table_cells_unchanged():
     lines = render(scored, "markdown").splitlines()
     assert lines[2].endswith("| above masks at 0.9 | PF ↓ | RP ↑ | FC ↑ |")
     assert any(line.endswith("| 0.235 | -0.500 | – |") for line in lines)
+    own = make_table_of_both_gains().own_network
+    own = replace(own, suite_results=replace(own.suite_results, quantus={"grad": VALUES}))
+    heading, _, *rows = render(own, "markdown").splitlines()[2:]
+    assert heading.endswith("| PF ↓ | RP ↑ | FC ↑ |") and rows[0].endswith("| 0.235 | -0.500 | – |")
 
 
 def write_sealed_ranking(folder, name, number, parts):

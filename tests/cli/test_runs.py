@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.cli import terminal
 from roarbench.common.errors import StoreError
 from roarbench.datasets import open_decoded
 from roarbench.plan.planned_runs import build_run, list_planned_runs
@@ -44,6 +45,15 @@ def record_failed_run(store, reason="died of it"):
         run = build_run(suite, next(points), row.run.data, row.run.limit)
         results.failures.record_runs_failed_until_retry([run], reason)
     return run.key
+
+
+def test_runs_breaks_lines_between_words_in_a_terminal_alone(call, made, monkeypatch):
+    whole = call("runs", *SMALL, "--store", made).out
+    monkeypatch.setattr(terminal.PlainConsole, "is_terminal", True)
+    monkeypatch.setattr(terminal.out, "_width", 40)
+    broken = call("runs", *SMALL, "--store", made).out
+    assert max(map(len, whole.splitlines())) > 40 >= max(map(len, broken.splitlines()))
+    assert broken.replace("\n    ", " ") == whole
 
 
 def test_runs_shows_state_of_each_run(call, made):

@@ -16,7 +16,9 @@ from roarbench.report.table_renderers import (
     format_text,
     list_all_notes,
     make_data_frame,
+    measure_table_width,
     render,
+    wrap_columns,
 )
 from roarbench.stats.intervals import Estimate
 from tests.helpers.made_up_results import SUITE, make_suite_results, make_table, make_table_of_both_gains, render_text
@@ -68,13 +70,26 @@ def test_data_frame_keeps_words_and_makes_missing_numbers_nan():
     assert frame["share_0.5"].dtype == float and frame.attrs == {"suite": "s", "hash": "h"}
 
 
-def test_narrow_terminal_shortens_texts_before_it_drops_columns():
+def test_narrow_terminal_shortens_texts_and_drops_columns():
+    """A table of several gains shortens texts before it drops columns, other tables only afterwards."""
     wide = Table("T", (NAMES, Column("x", (1, 2), "x", ("12345678", "2"), narrow=("1", "2")), WORD), ("n",))
-    for width, found in ((25, ["12345678", "word"]), (24, ["word"]), (18, ["word"]), (17, [])):
-        shown = render_text(format_text(wide, width), width)
-        assert [word for word in ("12345678", "word") if word in shown] == found, width
+    whole = (25, ["12345678", "word"])
+    first, last = ((24, ["word"]), (18, ["word"]), (17, [])), ((24, ["12345678"]), (20, ["12345678"]), (19, []))
+    for table, cases in ((replace(wide, parts={"own": wide}), (whole, *first)), (wide, (whole, *last))):
+        for width, found in cases:
+            shown = render_text(format_text(table, width), width)
+            assert [word for word in ("12345678", "word") if word in shown] == found, width
+            assert max(map(len, shown.splitlines())) <= width
     assert list_all_notes(wide, wide.texts) == ["Word: none."]
     assert list_all_notes(wide, [NAMES])[-1] == "Columns not shown: x, word (--format csv has all)."
+
+
+def test_narrowest_table_breaks_a_verdict_before_its_sign():
+    verdict = Column("verdict", (1, 2), "verdict", ("better\N{NO-BREAK SPACE}(!!)", "worse"), side="left")
+    columns = (NAMES, verdict)
+    fitting = measure_table_width(column.terminal_cells for column in columns)
+    assert wrap_columns(columns, fitting)[1][1] == "better\N{NO-BREAK SPACE}(!!)"
+    assert wrap_columns(columns, fitting - 4)[1] == ("verdict", "better\n(!!)", "worse")
 
 
 def test_checks_without_a_result_are_one_note_in_texts_and_rows_in_data():

@@ -29,6 +29,7 @@ from tests.helpers.made_up_results import (
     MAIN,
     SUITE,
     choose_accuracy,
+    limit_to_one_seed,
     make_leaky_accuracy,
     make_suite_results,
     render_text,
@@ -55,7 +56,7 @@ def find_cells(panel, title, estimator):
 
 
 def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
-    areas, gaps = find_cells(made, "Gains", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
+    areas, gaps = find_cells(made, "Gains", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, not retrained")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed, hence no interval
@@ -82,7 +83,15 @@ def test_validity_text_is_complete_with_doubts_last(made):
     assert re.fullmatch(r"\(!\) var-grad: Its mask alone reaches \d+% .+ above chance \(some\)\.", lines[-1])
 
 
-@pytest.mark.parametrize(("kinds", "column"), [(("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")])
+def test_validity_text_counts_no_rows_of_a_table_that_it_leaves_out():
+    """One training run per cell gives no marks."""
+    shown = format_printed(judge_suite(make_suite_results(limit_to_one_seed(SUITE))))
+    assert "Marks" not in shown and "are left out: 1 of Removal masks, 3 of Twins\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("kinds", "column"), [(("morf", "lerf"), "LeRF - MoRF, not retrained"), (("matched",), "gain")]
+)
 def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
     found = judge_suite(make_suite_results(scored))
@@ -104,7 +113,7 @@ def test_validity_panel_of_a_suite_of_which_one_protocol_was_run(made, protocol)
         return
     gains = find_cells(alone, "Gains", "grad")
     assert gains["gain"] == find_cells(made, "Gains", "grad")["gain"]
-    assert gains["LeRF - MoRF, retrained"] == gains["LeRF - MoRF, reference"] == "–"
+    assert gains["LeRF - MoRF, retrained"] == gains["LeRF - MoRF, not retrained"] == "–"
 
 
 @pytest.mark.parametrize(("data", "shows"), [("planted", True), ("digits", False)])
