@@ -110,7 +110,7 @@ class Versions:
     """All versions of a suite in a store."""
 
     suite: SuiteSpec
-    stored: tuple[Version, ...]  # images and references that have results, oldest first
+    stored: tuple[Version, ...]  # images and explained networks that have results, oldest first
     sources: tuple[ImageSource, ...]  # sources of the data set's images
     # fingerprints of the images of failed runs, with images per split, oldest first
     data_of_failed_runs: tuple[tuple[str, int | None], ...]
@@ -155,9 +155,9 @@ class Versions:
             parts.append(f"images {whose}, {digits}")
         if reference and version.given:
             names = [shorten_weights_checksum(name) for name in version.given.split(",")]
-            parts.append(f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}")
+            parts.append(f"explained network{'s' * (len(names) > 1)} {', '.join(names)}")
         elif reference:
-            parts.append(f"reference trained by {self.suite.reference_recipe}")
+            parts.append(f"explained network trained by {self.suite.reference_recipe}")
         return tuple(parts) if version.data else ()
 
     def list_options(self, version: Version) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class SuiteResults:
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
     # from an estimator and a metric to the number of images in the score's mean
     quantus_counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    # names of images and references in the title, if the store has several versions or these are not the suite's own
+    # names of images and networks in the title, if the store has several versions or these are not the suite's own
     title_parts: tuple[str, ...] = ()
     # values of `--data` and `--reference` that select these results; empty if neither is needed
     options: tuple[str, ...] = ()
@@ -362,7 +362,8 @@ class SuiteResults:
             return ""
         rows = [self.references[number] for number in sorted(self.references)]
         accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in rows)
-        name, lowest = (f"{len(rows)} references", "the lowest ") if len(rows) > 1 else ("reference", "")
+        many = len(rows) > 1
+        name, lowest = (f"{len(rows)} explained networks" if many else "explained network"), "the lowest " * many
         doubt = f", {lowest}{self.reference_doubt} of {self.chance_text}" if self.reference_doubt else ""
         return f"{name} {accuracies} correct{doubt}"
 
@@ -385,9 +386,9 @@ def explain_inconsistency(results: Collection[RunResult], usual_weights: str) ->
     weights = {result.weights for result in results if result.run.reference}
     rankings = {result.rankings for result in results} - {""}
     if len(weights - {""}) > 1:
-        reason = f"made from {len(weights - {''})} different references"
+        reason = f"made from {len(weights - {''})} different explained networks"
     elif weights - {usual_weights}:
-        reason = "made from a different reference than the other rows, or one without a recorded checksum"
+        reason = "made from a different explained network than the other rows, or one without a recorded checksum"
     elif len(rankings) > 1:
         reason = f"made from {len(rankings)} different rankings"
     else:

@@ -37,7 +37,7 @@ FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts."
 
 
 class Difference(NamedTuple):
-    """Comparison of two rows of a table, paired by images, references and seeds; printed as one sentence.
+    """Comparison of two rows of a table, paired by images, explained networks and seeds; printed as one sentence.
 
     Attributes:
         points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's

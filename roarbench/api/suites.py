@@ -357,7 +357,7 @@ def load_suite(
     Args:
         suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
             suite, if the store has results of it.
-        store: Folder of images, references, rankings and results; ROARBENCH_STORE or the user's data folder if None.
+        store: Folder of images, networks, rankings and results; ROARBENCH_STORE or the user's data folder if None.
         db: URL of the database of results; if empty, ROARBENCH_DB for the default store, else an SQLite file in the
             store.
         data: Folder to read the images from, in the layout of the Hugging Face hub.

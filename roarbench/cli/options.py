@@ -79,7 +79,7 @@ TableFormat = Annotated[Literal["text", "json", "csv", "markdown"], declare_opti
 ReportFormat = Annotated[Literal["text", "json"], declare_option("")]
 SuiteName = Annotated[str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.",
     "NAME|FILE")]  # fmt: skip
-StoreDir = Annotated[Path, declare_option("Folder of images, references, rankings and results.", "DIR",
+StoreDir = Annotated[Path, declare_option("Folder of images, explained networks, rankings and results.", "DIR",
     "the user's data folder", envvar="ROARBENCH_STORE")]  # fmt: skip
 
 

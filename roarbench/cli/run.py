@@ -84,7 +84,7 @@ def run(
         headlines = [protocol.name for protocol in find_headline_protocols(part)]
         for name in headlines if format == "text" else [suite.settings.protocol]:
             print_table(result.single_table(name), format)
-    err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
+    err.print(f"results {where}; rankings and explained networks {work.store}", soft_wrap=True)
     check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     proposed = (("table",), (check,), ("plot", "-o", f"{suite.name}.png"), ("status",))
     err.print("\n  ".join(["next:", *(propose_command(*words) for words in proposed)]), soft_wrap=True)
@@ -176,7 +176,7 @@ def replicate(
     replication: Annotated[int, declare_option("Number of the replication.", "N", most=1000)] = 1,
     format: ReportFormat = "text",
 ) -> int:
-    """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
+    """Run a suite again with other seeds and explained networks, and compare the verdicts of the tables of `run`.
 
     The command first completes the suite itself if it is unfinished. The exit code is 1 if a verdict is contradicted:
     better in the suite and worse in its replication, or the reverse.

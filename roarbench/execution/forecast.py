@@ -315,7 +315,7 @@ class Plan:
         lines = (
             f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
             f"  time {self._format_duration_with_rates(self.estimates[0])}",
-            f"  {trainings}, {format_count(work.references, 'reference')}; disk {disk}, "
+            f"  {trainings}, {format_count(work.references, 'explained network')}; disk {disk}, "
             f"memory {format_bytes(work.memory)} per worker; details: `roarbench plan`",
         )
         return "\n".join(lines)

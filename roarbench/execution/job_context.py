@@ -103,7 +103,7 @@ class ReferenceModel:
 
     @property
     def step_name(self) -> str:
-        return f"reference{self.number_suffix}"
+        return f"explained network{self.number_suffix}"
 
     @property
     def title(self) -> str:

@@ -103,9 +103,9 @@ class StepDisplay(ProgressDisplay):
         run = event.step.first_run
         if run is None:
             # given weights are not trained, so the text does not say so
-            text = "reference ready" if event.step.kind == "reference" else event.step.job.name
+            text = "explained network ready" if event.step.kind == "reference" else event.step.job.name
         elif event.step.scores_reference:
-            text = "reference scored"
+            text = "explained network scored"
         else:
             details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
             text = f"{PROTOCOLS[find_protocol_name(run.cell)].title}: {run.cell.estimator}{details}"

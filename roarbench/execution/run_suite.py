@@ -297,7 +297,7 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
         if suite.given:
             order = describe_class_order(suite.dataset_record)
             advice = f"; check that its weights are the right ones and its outputs in the order of {order}"
-        seen = f"the accuracy of a reference is {doubt}: {CONSEQUENCES[doubt]}"
+        seen = f"the accuracy of an explained network is {doubt}: {CONSEQUENCES[doubt]}"
         console.print(f"warning: {seen}{advice}", soft_wrap=True)
 
 

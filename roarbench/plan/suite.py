@@ -284,7 +284,7 @@ class SuiteSpec:
     def explain_inapplicable(self, estimator: str) -> str:
         """Return the reason why an estimator does not apply to the images or network; empty if no reason is known."""
         if EstimatorId.parse(estimator).explains_next_network and self.references < 2:
-            return "its maps explain the next reference, but the suite has only one reference; write references = 2"
+            return "its maps explain the next network, but the suite explains only one; write references = 2"
         if why := self.left_out.get(estimator):
             return why
         row, record, features = find_estimator(estimator), self.dataset_record, prod(self.dataset_record.shape)

@@ -233,7 +233,7 @@ def _refuse_impossible_protocols(
         raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {MAX_COMPARED_NETWORKS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not sibling_protocols:
-        seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
+        seen = f"references is {references} and seeds is {max(trained)}, but each seed explains only one network"
         raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
     training_protocol = next((block.protocol.name for block in blocks if block.protocol.trains), "")
     alternative = "or protocols that train no network, such as"

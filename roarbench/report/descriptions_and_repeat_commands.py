@@ -74,7 +74,7 @@ def format_suite(suite: SuiteSpec) -> str:
         f"  data         {suite.dataset}: {images} of {shape}",
         f"  network      {suite.architecture_names}",
         f"  recipe       {_describe_recipe(suite.recipe_record)}",
-        f"  reference    {format_count(suite.references, 'network')}, {suite.given or trained}",
+        f"  explained    {format_count(suite.references, 'network')}, {suite.given or trained}",
     ]
     for block in suite.blocks:
         levels = ", ".join(f"{t:g}" for t in block.levels)

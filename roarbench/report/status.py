@@ -85,7 +85,7 @@ def list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 
 def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
     """Return the lines below the status table: preparations, added rows, rows without a rank, and failures."""
-    preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
+    preparing = ["running: the explained network is trained, or rankings are made"] if status["preparing"] else []
     added = status["missing_of_added"]
     counted = f"{format_count(sum(added.values()), 'missing run')}: added rows ({list_some(list(added))})"
     unnamed = [f"{counted}, which `run` completes only if it names them"] if added else []

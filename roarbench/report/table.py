@@ -259,7 +259,7 @@ class SuiteTable:
         left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         words = f" ({TABLE_WORDS})" * suite.dataset_record.tabular
-        networks = "the reference, not retrained"
+        networks = "the explained network, not retrained"
         if board.protocol.scores_all_network_pairs:
             networks = f"{suite.references} networks, not retrained"
         elif board.protocol.trains:

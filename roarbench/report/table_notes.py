@@ -186,7 +186,7 @@ def _describe_intervals(table: SuiteTable) -> str:
     notes = [f"{meaning} {scope}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
-            f"The spread between {board.references} references was estimated from "
+            f"The spread between {board.references} explained networks was estimated from "
             f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
         )
     notes.append(f"Verdicts of a column are adjusted for {_describe_family(board)}.")

@@ -22,10 +22,10 @@ ONE_TRAINING = "One training per cell"  # note on boards without intervals
 class IntervalScope(StrEnum):
     """Kinds of repetition that intervals cover: with other test images, training runs or explained networks."""
 
-    IMAGES = "images"  # test images; the protocol trains no network
-    NETWORKS = "images and references"  # test images and explained networks; the protocol trains no other network
-    BOTH = "images and seeds"  # test images and training runs
-    REFERENCES = "images, references and seeds"  # test images, training runs and explained networks
+    IMAGES = "images"  # the protocol trains no network
+    NETWORKS = "images and explained networks"  # the protocol trains no other network
+    BOTH = "images and seeds"
+    REFERENCES = "images, explained networks and seeds"
     NOTHING = "nothing"  # training runs were not repeated, so there are no intervals
 
 

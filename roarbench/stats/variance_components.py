@@ -49,7 +49,7 @@ class PooledVariance:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceVariance(PooledVariance):
-    """Variance of the area under a curve between explained networks (references), including their training runs."""
+    """Variance of the area under a curve between explained networks, including their training runs."""
 
     levels: tuple[float, ...]  # ascending; the levels of `covariance`
     covariance: Floats  # covariance of a curve between references, shape (levels, levels), in squared accuracy

@@ -95,7 +95,7 @@ class Checksums:
             self.database.run_write(work)
 
     def _raise_wrong_folder(self, problem: str) -> NoReturn:
-        copying = "copy its references, rankings and networks to this folder"
+        copying = "copy its explained networks, rankings and networks to this folder"
         ways = f"use that store's folder as --store, {copying}, or use a new --store and --db"
         raise StoreError(f"{self.workspace.root} {problem}, on which results in {self.database.where} depend; {ways}")
 

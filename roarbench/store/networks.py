@@ -113,7 +113,7 @@ class StoredNetwork:
 class StoredReference(StoredNetwork):
     """Folder of an explained network, with the network's predictions on untouched images."""
 
-    kind = "reference"
+    kind = "explained network"
 
     def __init__(self, root: Path, reference: ReferenceSpec) -> None:
         super().__init__(root, reference.key, f"{reference.dataset}-{reference.model}-{reference.key[:16]}")

@@ -252,7 +252,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         elif _make_setting_key(point) not in _list_setting_keys(replication):
             reason = f"no run of {replication.title} has these settings"
         elif build_run(replication, point, run.data, None).key != run.key:
-            reason = f"its reference, recipe or network differs from that of {replication.title}"
+            reason = f"its explained network, recipe or network differs from that of {replication.title}"
         elif result.total != suite.dataset_record.test_images:
             reason = f"it has {result.total:,} test images, but the suite has {suite.dataset_record.test_images:,}"
         else:

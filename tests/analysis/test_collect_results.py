@@ -218,9 +218,9 @@ def test_collect_results_separates_explained_networks(store):
     store.add_results(make_rows(suite=explained))
     found, other = collect_results(SMALL, store), collect_results(explained, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
-    assert found.title == "made-up v1 (reference trained by planted@1)"
+    assert found.title == "made-up v1 (explained network trained by planted@1)"
     assert [each.options for each in found.others] == [("--reference", "file@0a1b2c3d")]
-    assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
+    assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (explained network file@0a1b2c3d)")
     store.add_results(make_rows())
     assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
 
@@ -232,7 +232,7 @@ def test_weights_of_different_seeds_form_one_result(store):
     store.add_results(make_rows(suite=together))
     (found,) = collect_results_of_all_versions(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
-    assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
+    assert found.title == "made-up v1 (explained networks file@0a1b, file@2c3d)"
     assert found.options == ("--reference", first, "--reference", second)
     store.add_results(make_rows(suite=set_explained_weights(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_results_of_all_versions(SMALL, store)} == {first, second}

@@ -112,8 +112,8 @@ GRAD = {"estimator": "grad"}
 ONE_OF_GRAD = {**GRAD, "retrain": ScoredNetwork.IMAGES, "seed": 1}
 
 
-TWO_REFERENCES, TWO_RANKINGS = "made from 2 different references", "made from 2 different rankings"
-ANOTHER = "made from a different reference than the other rows, or one without a recorded checksum"
+TWO_REFERENCES, TWO_RANKINGS = "made from 2 different explained networks", "made from 2 different rankings"
+ANOTHER = "made from a different explained network than the other rows, or one without a recorded checksum"
 
 
 @pytest.mark.parametrize(
@@ -244,10 +244,10 @@ def test_chance_is_accuracy_of_answering_largest_class():
     bits = np.arange(60) < 57  # 95 % of few images is no sure sign beside 88.3 %, and is not near it
     few = replace(results.references[0], correct=57, total=60, bits=pack_correctness(bits))
     doubtful = replace(results, references={0: few}, largest_class_share=53 / 60)
-    text = "reference 95.0% correct, not significantly above chance of 88.3% (always the largest class)"
+    text = "explained network 95.0% correct, not significantly above chance of 88.3% (always the largest class)"
     assert doubtful.reference_accuracy_text == text
     several = replace(doubtful, references={0: replace(few, correct=60, bits=pack_correctness(bits | True)), 1: few})
-    words = "2 references 100.0%, 95.0% correct, the lowest not significantly above chance of 88.3%"
+    words = "2 explained networks 100.0%, 95.0% correct, the lowest not significantly above chance of 88.3%"
     assert several.reference_accuracy_text.startswith(words)
     table = make_table(results)
     assert table.caption.endswith("; chance 70.0% (always the largest class)")
@@ -271,7 +271,7 @@ def test_caption_states_accuracy_of_explained_network():
     shown, near = make_table(make_leaky_results(0.9, reference=0.8)), make_table(make_leaky_results(0.9, reference=0.3))
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
-    assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
+    assert f"explained network {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
     assert "correct, near chance of at least 25.0%" in near.caption
     assert "near chance" in render(near, "markdown", notes=True)
     found = set_checksums(make_suite_results())

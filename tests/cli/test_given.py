@@ -62,7 +62,9 @@ def test_run_explains_each_given_network_by_its_seed(call, two_weights, tmp_path
     assert set(two_weights.keys) == set(enumerate(two_weights.titles))
     again = call("run", *PLANTED, *two_weights.asked, "--estimators", "grad", *two_weights.at)
     assert (again.code, "runs are done" in again.err) == (0, True)
-    assert "warning: the accuracy of a reference is near chance: the network has hardly learnt the" in again.err
+    assert (
+        "warning: the accuracy of an explained network is near chance: the network has hardly learnt the" in again.err
+    )
     found = record(call, "table", *PLANTED, *two_weights.asked, *two_weights.at)
     assert found["reference"] == ",".join(two_weights.titles)
     assert {row["estimator"]: row["seeds"] for row in found["rows"] if row["seeds"]} == {"random": 2, "grad": 2}
@@ -106,7 +108,7 @@ def test_run_rejects_store_copy_with_other_weights(call, tmp_path, monkeypatch):
     answer = call(*run, "--seeds", "3", "--store", copy)
     assert (answer.code, answer.out) == (2, "")
     line = answer.err.splitlines()[-1]
-    said = f"roarbench: {copy} has a different reference of planted v1 (train images) than the one made in "
+    said = f"roarbench: {copy} has a different explained network of planted v1 (train images) than the one made in "
     assert line.startswith(said) and f":{first}, on which " in line
     assert sorted(copy.rglob("*")) == before
 

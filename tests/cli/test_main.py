@@ -43,8 +43,8 @@ def test_run_prints_plan_then_repeats_without_work(call, tmp_path):
     lines = err.splitlines()
     start = lines.index(f"{TITLE}: {RUNS} of {RUNS} runs to do")
     assert lines[start + 1].startswith("  time about ") and " measured just now" in lines[start + 1]
-    assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
-    assert f"results {store}/results.sqlite; rankings and references {store}" in lines
+    assert lines[start + 2].startswith(f"  {RUNS} trainings, no explained networks; disk ")
+    assert f"results {store}/results.sqlite; rankings and explained networks {store}" in lines
     stored = read_results(make_default_url(store)).values()
     assert len(stored) == RUNS
     assert {row.run.cell.estimator for row in stored} == {"none", "random", "truth"}  # the control is added

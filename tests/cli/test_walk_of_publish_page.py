@@ -121,7 +121,7 @@ def test_row_of_another_processor_is_published_ranked_and_reproduced(shell, work
     tables = [read_table(shell, store) for store in (author, reviewer)]
     assert tables[0]["hash"] == tables[1]["hash"]
     assert tables[0]["chance"] == tables[1]["chance"] == 0.5
-    assert "3 references" in shell(f"table --suite pics --protocol roar --notes {reviewer}")
+    assert "3 explained networks" in shell(f"table --suite pics --protocol roar --notes {reviewer}")
     listed = shell(f"runs --suite pics --estimators input-x-grad {reviewer}")
     for protocol, counted in (("roar", "correct"), ("own-network", "predictions kept")):
         key = re.findall(rf"(?m)^(\w+) +done +{protocol} input-x-grad", listed)[-1]

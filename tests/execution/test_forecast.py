@@ -58,7 +58,7 @@ hand v1: 12 runs, 3 done, 9 to do
 BRIEF = """\
 hand v1: 9 of 12 runs to do
   time about 64 min of wall time with 2 workers, measured just now (but decode: assumed)
-  8 trainings, 1 reference; disk 11 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
+  8 trainings, 1 explained network; disk 11 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
 
 
 def compute_extra_seconds(plan, other):

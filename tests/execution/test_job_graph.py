@@ -36,14 +36,14 @@ def test_build_job_graph_lists_each_step_once_with_its_dependencies(tmp_path, mo
     counts = {"reference": 1, "rank": 2 * batches, "seal": 3 + 2, "run": len(runs)}  # three by scalar, two by pixel
     assert Counter(step.kind for step in made) == counts
     assert by_name["rank controls train 0"].needs == ()
-    assert by_name["rank trained train 16"].needs == ("reference",)
+    assert by_name["rank trained train 16"].needs == ("explained network",)
     parts = ("train 0", "train 16", "train 32", "test 0", "test 16")
     assert set(by_name["seal truth scalar"].needs) == {f"rank controls {part}" for part in parts}
     assert all("trained" in name for name in by_name["seal grad pixel"].needs)
     for step in (step for step in made if step.first_run):
         cell = step.first_run.cell
         expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
-        assert set(step.needs) == expected | ({"reference"} if cell.retrain is ScoredNetwork.NONE else set())
+        assert set(step.needs) == expected | ({"explained network"} if cell.retrain is ScoredNetwork.NONE else set())
     suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn", "truth"), (0.9,), seeds=1),))
     kinds = Counter(step.kind for step in build_job_graph(work, make_runs(work, suite)).steps)
     assert kinds == {"rank": batches, "seal": 1, "run": 3}, "no reference for controls, no ranking where it is redrawn"

@@ -128,7 +128,7 @@ def test_one_job_scores_all_networks_and_levels_under_maps_of_one_network(done):
     _, runs, jobs, _ = done
     each, shared = 4, 2  # rows that depend on the explained network; rows that do not, scored once by every network
     assert len(runs) == 9 + 2 * len(LEVELS) * (each * 9 + shared * 3)
-    made = [name for name in jobs if not name.startswith(("reference", "rank", "seal"))]
+    made = [name for name in jobs if not name.startswith(("explained", "rank", "seal"))]
     assert len(made) == 3 + 2 * 3 * (each + shared)
 
 

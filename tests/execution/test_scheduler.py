@@ -131,9 +131,9 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     assert list_failure_reasons(store, [bad]) == {"the loss went away"}
     (reason,) = list_failure_reasons(store, truth)
     assert reason.startswith("rank truth failed: train images from number 32: 1 of ")
-    assert all("reference failed: loss nan" in reason for reason in list_failure_reasons(store, explaining))
+    assert all("explained network failed: loss nan" in reason for reason in list_failure_reasons(store, explaining))
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
-    assert engine.done.count(bad.key) == engine.done.count("reference") == 1
+    assert engine.done.count(bad.key) == engine.done.count("explained network") == 1
     assert store.list_leases() == []
     monkeypatch.setattr(job_graph, "execute_runs", scored)
     again, said = InlineEngine(), []
@@ -190,7 +190,7 @@ class FailingMachine(InlineEngine):
 def test_machine_errors_are_retried_and_fail_after_three_tries(fresh, store):
     work, runs = fresh
     bad, rank = runs[-1], "rank trained test 0"  # a step that `bad` needs
-    cut_off = {"reference": 1, "seal random scalar": 2, runs[0].key: 2}
+    cut_off = {"explained network": 1, "seal random scalar": 2, runs[0].key: 2}
     engine = FailingMachine({bad.key: 9, rank: 9, **cut_off})
     events = list(run_missing(work, runs, store, engine))
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off

@@ -77,7 +77,7 @@ def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
 @pytest.mark.slow
 def test_each_reference_is_trained_once_and_ranks_its_own_runs(done):
     work, runs, jobs, store = done
-    assert [name for name in jobs if name.startswith("reference")] == ["reference 1", "reference 2"]
+    assert [name for name in jobs if name.startswith("explained")] == ["explained network 1", "explained network 2"]
     shards = [name for name in jobs if name.startswith("rank controls")]
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
     results, used = store.read_results([run.key for run in runs]), {}

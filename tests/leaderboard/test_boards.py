@@ -174,7 +174,7 @@ def test_row_without_rank_states_reason(quick):
     mixed = set_checksums(quick, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
     gone = [row for row in make_contents(mixed).rows if not row.place]
     said = (
-        "made from a different reference than the other rows,"
+        "made from a different explained network than the other rows,"
         " or one without a recorded checksum; compute the row again in a new --store"
     )
     assert [row.id for row in gone] == ["grad"] and find_reasons(gone) == {said}

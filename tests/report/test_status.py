@@ -105,7 +105,7 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
         return {row["estimator"]: row["curve"] for row in rows if row["estimator"] != "grad"}
 
     before = read_curves()
-    unsaid = "made from a different reference than the other rows, or one without a recorded checksum"
+    unsaid = "made from a different explained network than the other rows, or one without a recorded checksum"
     told = f"grad has no rank (roar scalar): {unsaid}; compute the row again in a new --store."
     for new, known in ((2, 6), (0, 8)):
         answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")

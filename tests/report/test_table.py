@@ -288,7 +288,10 @@ def test_narrow_table_drops_whole_columns():
         ({"covers": IntervalScope.NOTHING}, "no intervals, no verdicts"),
         ({"covers": IntervalScope.NOTHING, "images": 0}, "0 of "),
         ({"reference_rows": 5, "reference_freedom": 8.09}, "5 rows (8.1 degrees of freedom)"),
-        ({"covers": IntervalScope.REFERENCES, "references": 1}, "images, references and seeds, for this network only"),
+        (
+            {"covers": IntervalScope.REFERENCES, "references": 1},
+            "images, explained networks and seeds, for this network only",
+        ),
     ],
 )
 def test_notes_state_scope_of_intervals(board, said):
@@ -306,13 +309,17 @@ def test_caption_states_levels_seeds_and_images():
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in ((one, "1 seed of 3"), ((*one, *whole), "1 or 3 seeds"), (whole, "3 seeds"), ((), "no seeds")):
         assert f"; {said}" in make_table_with_board(rows=rows).caption
-    assert "; the reference, not retrained; " in make_table_with_board(protocol=SHOWN["morf"]).caption
+    assert "; the explained network, not retrained; " in make_table_with_board(protocol=SHOWN["morf"]).caption
 
 
 def test_caption_counts_references_that_table_uses(monkeypatch):
     """`quick` trains five references, and its ROAR has three seeds: the caption said that it had five."""
-    monkeypatch.setattr(SuiteResults, "reference_accuracy_text", "5 references 73.1%, … correct")
-    for used, said in ((3, "; 3 of 5 references 73.1%"), (5, "; 5 references 73.1%"), (0, "; 5 references 73.1%")):
+    monkeypatch.setattr(SuiteResults, "reference_accuracy_text", "5 explained networks 73.1%, … correct")
+    for used, said in (
+        (3, "; 3 of 5 explained networks 73.1%"),
+        (5, "; 5 explained networks 73.1%"),
+        (0, "; 5 explained networks 73.1%"),
+    ):
         table = make_table_with_board(references=used)
         results = replace(table.suite_results, references=dict.fromkeys(range(5)))
         assert said in replace(table, suite_results=results).caption
@@ -342,7 +349,7 @@ def test_table_text_ends_with_three_notes(protocol):
         assert [len(line) <= 80 for line in summarize_notes(table)] == [True] * 3
     gain, sure, more = summarize_notes(make_table_with_board(covers=IntervalScope.REFERENCES))
     assert gain == "Gain: area between Random's accuracy curve and the row's, most important first."
-    assert sure == "95% intervals over images, references and seeds; ≈: not significant."
+    assert sure == "95% intervals over images, explained networks and seeds; ≈: not significant."
     assert more == "(!), warnings and more are explained by table --notes and docs/how-it-works.md."
 
 

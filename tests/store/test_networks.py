@@ -95,7 +95,7 @@ def test_damaged_network_raises_one_line_with_folder_to_delete(store, name, dama
         store.load_weights()
         store.load_predictions(Split.TEST)
     said = str(caught.value)
-    assert said.startswith(f"the reference in {store.folder} is damaged (") and "\n" not in said
+    assert said.startswith(f"the explained network in {store.folder} is damaged (") and "\n" not in said
     assert said.endswith("; delete the folder and run again")
 
 
