@@ -164,27 +164,19 @@ def _find_mask_patterns(root: Path, paths: Sequence[str]) -> list[str]:
 
 
 def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classified: Set[str]) -> Iterator[str]:
-    """Yield a warning about a list of training or test images that is not used, because no other list fits.
-
-    Lists of test images count if they name some of the images in `classified`, those with a class.
-    """
+    """Yield a warning about lists of some of the images in `classified`, those with a class, which are not used."""
     stems = {path: path.rpartition("/")[2].rpartition(".")[0] for path in search.lists}
     used = [path for path in labels.files if path in stems] if labels else []
     # one file of labels may be named like a split, but two are splits
     used = [] if image_folders.find_split_pairs(stems[path] for path in used) else used
-    lists = {path: images for path, images in search.lists.items() if path not in used}
+    lists = {path: images for path, images in search.lists.items() if path not in used and images & classified}
     trains = [path for path in lists if image_folders.is_train_name(stems[path])]
-    tests = [path for path in lists if image_folders.is_test_name(stems[path])]
-    known = [path for path in tests if lists[path] <= classified and len(lists[path]) < _MOST * len(classified)]
-    if unused := [*trains, *known]:
-        both = {image for path in trains for image in lists[path]} & {image for path in tests for image in lists[path]}
-        reason = f"it and {list_quoted(tests)} name '{min(both)}'" if both else ""
-        reason = reason or f"no list of other images, such as {'test' if trains else 'train'}.txt, is beside it"
-        yield f"warning: the list '{unused[0]}' is not used, because {reason}; test images are drawn at random"
-    parts = [path for path in lists if path not in unused and len(lists[path]) < _MOST * len(classified)]
-    if not unused and len(parts) > 1:
-        remedy = "if they list splits, name them train.txt and test.txt"
-        yield f"not used: {list_quoted(parts)}, which name some of the images; {remedy}"
+    parts = [p for p, images in lists.items() if len(images) < (1 if p in trains else _MOST) * len(classified)]
+    named = [path for path in parts if path in trains or image_folders.is_test_name(stems[path])]
+    if named or len(parts) > 1:
+        seen = f"not used: {list_quoted(parts)}, which name some of the images; test images are drawn at random"
+        remedy = "if they list splits, name one train.txt and one test.txt, without an image that is in both"
+        yield f"warning: {seen}; {remedy}"
 
 
 def _choose_with_class_folders(

@@ -253,9 +253,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     names = dict.fromkeys(_SHARD_DIGITS.sub("", path) for path in paths)
     describe_missing = parquet_columns.describe_missing_content
     try:
-        image, label = parquet_columns.find_image_and_label_columns(
-            files[train] if len(names) > 1 else files[train][:1]
-        )
+        image, label = parquet_columns.find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
         test = next((test for _, test in pairs if not describe_missing(files[test], image, label)), "")
         if pairs and test != (first := pairs[0][1]):

@@ -6,7 +6,6 @@ Each file has names of its own: `class_encode_column` on each split gives class 
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,13 +37,11 @@ def has_image_column(file: Path) -> bool:
         return True  # the error is reported later, when the file is read
 
 
-def find_image_and_label_columns(files: Sequence[Path]) -> tuple[str, str]:
-    """Return the columns of images and of classes in the first file; raise DataError if either is missing or unclear.
+def find_image_and_label_columns(file: Path) -> tuple[str, str]:
+    """Return the columns of images and of classes in a file; raise DataError if either is missing or unclear.
 
-    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers. Names of
-    several files or of their folders may be the classes, which an error says.
+    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers.
     """
-    file, *others = files
     schema = parquet_files.read_schema(file)
     kinds = {field.name: field.type for field in schema}
     images = [name for name, kind in kinds.items() if is_image_type(kind)]
@@ -78,27 +75,11 @@ def find_image_and_label_columns(files: Sequence[Path]) -> tuple[str, str]:
             raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
     usual, (name, _, value) = {*table_columns.LABEL_COLUMN_NAMES}, file.parent.name.partition("=")
-    if value and (not labels or name in usual and usual.isdisjoint(labels)):
-        seen = f"the folder '{file.parent.name}' gives a value to all rows of {file.name}, but only columns are read"
-        table = f'pandas.read_parquet("{file.parent.parent}").astype({{"{name}": str}})'
-        remedy = f'{table}.to_parquet("train.parquet"), and so for test images, in a new folder'
-        raise DataError(f"{seen}; write it as a column: {remedy}")
-    if not labels and others:
-        folder, remedy = Path(os.path.commonpath([path.parent for path in files])), "write them as a column 'label'"
-        if {*folder.rglob("*.parquet")} == {*files}:  # none of another split
-            name = "parent.name" if len({path.parent for path in files}) > 1 else "stem"
-            found = f'pathlib.Path("{folder}").rglob("*.parquet")'
-            tables = f"[pandas.read_parquet(file).assign(label=file.{name}) for file in {found}]"
-            remedy += (
-                f': pandas.concat({tables}, ignore_index=True).to_parquet("train.parquet"), and so for test images, '
-            )
-            remedy += "in a new folder"
-        raise DataError(
-            f"no column of {file.name} holds labels; if names of files or folders are the classes, {remedy}"
-        )
-    if not labels and unlikely:
-        seen = f"no column holds labels, because {list_quoted(sorted(unlikely))} should name images or splits"
-        raise DataError(f"{file.name}: {seen}; rename the column of the classes to 'label'")
+    if not labels or value and name in usual and usual.isdisjoint(labels):
+        seen = f"no column of {file.name} holds labels"
+        seen += f", because {list_quoted(sorted(unlikely))} should name images or splits" if unlikely else ""
+        remedy = "write the classes as a column 'label' into each file; names of folders and files are not read"
+        raise DataError(f"{seen}; {remedy}")
     return image, _choose_column(file, "labels", labels, table_columns.LABEL_COLUMN_NAMES)
 
 

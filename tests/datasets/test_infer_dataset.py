@@ -580,7 +580,7 @@ def test_other_columns_of_parquet_files_are_named(tmp_path, name, values, words,
 @pytest.mark.parametrize("name", ["id", "path", "image_id", "split"])
 def test_names_of_images_and_splits_are_no_classes(tmp_path, name):
     write_parquet_split(tmp_path / "set", list("abab"), columns=("image", name))
-    assert_inference_fails(tmp_path / "set", f"no column holds labels, because '{name}' should name images or splits")
+    assert_inference_fails(tmp_path / "set", f"holds labels, because '{name}' should name images or splits; write")
 
 
 def test_arrow_files_beside_parquet_files_are_named(tmp_path):

@@ -757,7 +757,7 @@ LAYOUTS = [
         train={},
         others=("images/Acorn_Woodpecker/{0-5}.jpg", "images/Anhinga/{0-5}.jpg"),
         texts={"test_images.txt": "path\n" + lines("Acorn_Woodpecker/{4-5}.jpg", "Anhinga/{4-5}.jpg")},
-        chosen="the list 'test_images.txt' is not used, because no list of other images, such as train.txt",
+        chosen="not used: 'test_images.txt', which name some of the images; test images are drawn at random",
     ),
     Layout(
         "Office-Home",
