@@ -61,8 +61,6 @@ _MASK_SHARE = 0.98  # share of a mask's pixels that have these values
 _CORNERS = {"upper left corner's": (0, 0), "lower right corner's": (-1, -1)}  # a frame or a stamp may tell the class
 _COLOURS = "kind of colours (Pillow's mode)"
 _FILE_PROPERTIES = ("format", _COLOURS, _COLOURS, "size", *(f"{name} brightness" for name in _CORNERS))
-_CLASS_LIST = re.compile(r"(class|label|categor|wnid|synset|idx).*\.(txt|json|names|csv)", re.I)
-_MAX_BYTES = 2**20  # longer files are no lists of classes
 _MASK_CLASS = 0.9  # share of masks in a class of masks; fewer may lie beside the images of every class
 _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other images, for a warning
 
@@ -83,7 +81,6 @@ def describe_images(images: UserImages) -> Iterator[str]:
             yield from _describe_longer_classes(images.classes)
         if all(map(all, images.names.values())) and not images.record.test_only:
             yield from describe_file_names(images)
-        yield from describe_class_lists(Path(images.record.folder), images.classes)
         if from_folders and images.record.class_depth != WHOLE_PATH:
             yield from _describe_inner_folders(images)
             if suspects := find_part_names(images.classes):
@@ -287,28 +284,3 @@ def has_few_values(content: bytes) -> bool:
         covered += counts[near].sum()
         counts[near] = 0
     return bool(covered >= _MASK_SHARE * pixels)
-
-
-def describe_class_lists(folder: Path, classes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each list of classes beside class folders that lacks some, or has another order."""
-    if all(map(str.isdecimal, classes)):
-        return
-    for file in (*sorted(folder.glob("*.*")), *sorted(folder.parent.glob("*.*"))):
-        if not _CLASS_LIST.fullmatch(file.name) or not file.is_file() or file.stat().st_size >= _MAX_BYTES:
-            continue
-        text = re.sub(r',\s*"', '\n"', file.read_text("utf-8", "replace"))
-        pattern = r'(\d+)?[ \t",:[]*(?<!\w){}(?!\w)[ \t",:]*(\d+)?'  # its number may stand before or behind a class
-        entries: dict[str, list[re.Match[str]]] = {}
-        for name in classes:
-            entries[name] = [*re.finditer(pattern.format(re.escape(name)), text)]
-            if len(entries[name]) > 1:  # a file of images; the search for 1,000 classes in it takes minutes
-                break
-        lacking = [name for name, found in entries.items() if not found]
-        places = [(int(found[0][1] or found[0][2] or 0), found[0].start()) for found in entries.values() if found]
-        if any(len(found) > 1 for found in entries.values()):
-            continue
-        if 0 < len(lacking) < len(classes) / 2:
-            yield f"'{file.name}' lists the classes without {list_quoted(lacking)}; if they are none, leave them out"
-        elif places != sorted(places) and not lacking:
-            seen = f"'{file.name}' lists the classes in another order than that of their names, which roarbench uses"
-            yield f"{seen}; a network trained in that order needs labels that are numbers, and classes = {len(classes)}"

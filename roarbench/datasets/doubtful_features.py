@@ -95,13 +95,6 @@ def describe_doubtful_values(
         remedy = "if it is a copy of the class, write columns = […] without it in the suite's file"
         seen = "each value occurs (nearly) in one class only, one has all rows of a class, or classes do not overlap"
         yield f"{seen}: column {list_quoted(copies)}; {remedy}"
-    marks = [place for place, name in enumerate(names) if name not in copies and {*values[:, place]} == {0, 1}]
-    for label in np.unique(labels):
-        others = [place for place in marks if not values[labels == label, place].any()]
-        if len(others) > 1 and (values[labels != label][:, others].sum(1) == 1).all():
-            listed = list_quoted([names[place] for place in others])
-            remedy = "if each of them marks a class, write one class column in their place"
-            yield f"one of the columns {listed} and the class column is 1 in each row, as in one-hot classes; {remedy}"
 
 
 def _find_sentinel(found: NDArray[np.float64], counts: NDArray[np.int64]) -> str:

@@ -1,6 +1,5 @@
-"""Warnings of names of images that give splits or belong together, of lists of classes, and of archives."""
+"""Warnings of names of images that give splits or belong together, and of archives."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
-from roarbench.datasets.class_report import describe_class_lists
 from roarbench.datasets.file_names import describe_named_groups, describe_names, describe_series, describe_versions
 from roarbench.datasets.image_folders import FileGroup, describe_unread_archives
 from roarbench.datasets.infer_dataset import infer_dataset
@@ -156,26 +154,6 @@ def test_pairs_that_given_splits_part_are_named():
     assert not [*describe_series(make_images([*train, *name_images("train/{kind}/other/{n}.png")], test, 0))]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("classes.txt", "owl\ncat\ndog", "'classes.txt' lists the classes in another order"),
-        ("classes.txt", "cat\ndog\nowl", ""),
-        ("labels.txt", "0 cat\n2 dog\n1 owl", "another order"),
-        ("labels.txt", "cat 0\nowl 2\ndog 1", ""),
-        ("class_to_idx.json", '{"owl": 2, "cat": 0, "dog": 1}', ""),
-        ("class_to_idx.json", '{"cat": 1, "dog": 0, "owl": 2}', "another order"),
-        ("classes.txt", "cat\ndog\nant", "'classes.txt' lists the classes without 'owl'; if they are none"),
-        ("labels.csv", "a.png,owl\nb.png,cat\nc.png,dog\nd.png,owl", ""),
-        ("about.txt", "owl, cat", ""),
-    ],
-)
-def test_lists_of_classes_that_differ_from_folders_are_named(tmp_path, name, text, words):
-    (tmp_path / name).write_text(text)
-    said = "\n".join(describe_class_lists(tmp_path, ["cat", "dog", "owl"]))
-    assert words in said and bool(words) == bool(said)
-
-
 def test_archives_beside_class_folders_are_named(tmp_path):
     (tmp_path / "cat").mkdir()
     for name in ("cat.zip", "dog.tar.gz", "owl.ZIP", "notes.txt", f"{tmp_path.name}.zip"):
@@ -194,13 +172,3 @@ def test_new_suite_says_what_names_and_archives_suggest(tmp_path):
     infer_dataset(tmp_path, said.append)
     for words in ("archives are not read: 'owl.zip'", "names of files give splits", "names with 'patient"):
         assert sum(words in line for line in said) == 1
-
-
-def test_search_for_classes_ends_in_a_file_of_images(tmp_path, monkeypatch):
-    (tmp_path / "set").mkdir()
-    (tmp_path / "labels.csv").write_text("1.png,cat\n2.png,cat\n3.png,dog\n4.png,owl\n")
-    searched = []
-    monkeypatch.setattr(
-        re, "finditer", lambda pattern, text: searched.append(pattern) or re.compile(pattern).finditer(text)
-    )
-    assert not list(describe_class_lists(tmp_path / "set", ["cat", "dog", "owl"])) and len(searched) == 1

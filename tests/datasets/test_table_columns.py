@@ -421,21 +421,6 @@ def test_column_of_one_hot_classes_is_named(tmp_path):
     assert ": column 'is_b'; if it is a copy of the class" in infer(path)[1]
 
 
-@pytest.mark.parametrize(
-    ("row", "warned"),
-    [
-        (lambda n: f"{n % 7},{int(n % 3 == 0)},{int(n % 3 == 1)},{int(n % 3 == 2)}", True),
-        (lambda n: f"{n % 2},{n % 3 == 0},{n % 3 == 1},{n % 3 == 2}", True),
-        (lambda n: f"{n % 7},{int(n % 3 == 0)},{int(n % 3 == 1)},{n % 2}", False),  # a feature of three categories
-    ],
-)
-def test_class_column_that_is_one_of_one_hot_columns_is_named(tmp_path, row, warned):
-    """Without a usual name, the last column is taken."""
-    path = write_rows(tmp_path / "rows.csv", "a,cat,dog,cow", row)
-    said = "one of the columns 'cat', 'dog' and the class column is 1 in each row, as in one-hot classes"
-    assert (said in infer(path)[1]) == warned
-
-
 def test_several_columns_with_usual_names_of_classes_are_named(tmp_path):
     path = write_rows(tmp_path / "rows.csv", "a,b,category,target", lambda n: f"{n % 7},{n % 5},{n % 3},{n % 2}")
     assert "column 'target' has the classes, but 'category' could have them by name" in infer(path)[1]
