@@ -83,7 +83,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
         warn(f"left out: the images in {list_quoted(copies)}, whose folders and files lie beside it once more")
         masks += copies
         paths = [path for path in paths if not is_left_out(path, copies)]
-    plan = plan_folders(root, paths)
+    plan = plan_folders(root, paths, masks)
     search = find_label_files.search_label_files(root, paths)
     if not search.lists and (beside := find_label_files.find_label_files_beside(folder, paths)):
         remedy = f"to use its labels or splits, name the folder above: roarbench new-suite {folder.parent}"
@@ -365,4 +365,6 @@ def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, path
         advice = f"labels may be in {list_quoted(unread)}, which roarbench cannot read; {csv}"
     elif 1 < len(beginnings) <= len(paths) // 2 and 2 * sum(beginnings.values()) >= len(paths):
         advice = f"the names of the files begin with {list_quoted(sorted(beginnings))}; {csv}"
+    elif predicted := [*filter(find_label_files.PREDICTED.search, (file.name for file in sorted(root.rglob("*.csv"))))]:
+        advice = f"{list_quoted(predicted)} is named like predictions; if it has labels, rename it labels.csv"
     return DataError(f"{root}: {plan.problem}; {advice}")

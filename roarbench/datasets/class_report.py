@@ -52,6 +52,12 @@ _VERSION_WORDS = {
     *("preprocessed", "raw", "edges", "hr", "lr"),
 }
 _COPY_WORDS = {"aug", "augmented", "copy", "flipped", "mirrored", "rotated", "resized", "thumbs", "backup"}
+_NUMBERED_THING = re.compile(r"([A-Za-z]{3,})[ _-]?\d+")
+_DATE = re.compile(  # years, months and days
+    r"(19|20)\d\d([-_.]?\d\d){0,2}|(jan|febr?|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)"
+    r"(uary|ch|il|ust|t?ember|ober)?",
+    re.I,
+)
 _NEUTRAL_WORDS = {"set", "data", "dataset", "truth", "class", "object", "all", "new", "of", "the", "files", "folder"}
 _MIN_PARTS = 0.1  # smaller shares of suspicious names are ordinary classes: `mask` and `camera` among a hundred objects
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
@@ -76,15 +82,16 @@ def describe_images(images: UserImages) -> Iterator[str]:
             for path, label in zip(images.names[split], raw.labels, strict=True)
         )
         yield from describe_alike_classes(images.classes, "merge their folders" if from_folders else "spell them alike")
+        if not images.record.numbered:
+            yield from describe_measurements(images.classes, from_folders)
         if not from_folders and not images.record.numbered:
-            yield from describe_measurements(images.classes)
             yield from _describe_longer_classes(images.classes)
         if all(map(all, images.names.values())) and not images.record.test_only:
             yield from describe_file_names(images)
         if from_folders and images.record.class_depth != WHOLE_PATH:
             yield from _describe_inner_folders(images)
             if suspects := find_part_names(images.classes):
-                seen = f"folders that count as classes have names of splits or parts: {list_quoted(suspects)}"
+                seen = f"folders that count as classes have names of splits, parts or items: {list_quoted(suspects)}"
                 remedy = 'write class_depth = N or labels = "FILE" under [data]; to leave them out, leave_out = [NAMES]'
                 yield f"warning: {images.record.name}: {seen}; if other folders or a file name the classes, {remedy}"
         yield from _describe_sampled_images(images)
@@ -214,6 +221,10 @@ def find_part_names(names: tuple[str, ...]) -> list[str]:
             parts.append(name)
         elif own & _VERSION_WORDS and not others:
             versions.append(name)
+    # `apple1`, `apple2`, `cow1`, `cow2` may be things of two classes
+    things = Counter(found[1] for name in names if (found := _NUMBERED_THING.fullmatch(name)))
+    if things.total() == len(names) > len(things) > 1 and min(things.values()) > 1 or all(map(_DATE.fullmatch, names)):
+        return [*names]
     if len(parts) < _MIN_PARTS * len(names) and len(versions) < len(names):
         return []
     return [name for name in names if name in {*parts, *versions}]

@@ -17,7 +17,7 @@ from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, La
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
 from roarbench.datasets.tabular import parse_numbers
 
-_MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders are not label files; those with more bytes are not read
+_MAX_BYTES = 2**28  # larger files are not read
 _MAX_BYTES_BESIDE = 2**26  # a folder beside that of the images may hold any large text
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
 _MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
@@ -25,9 +25,10 @@ _INSPECTED, _MIN_NAMED, _MIN_IMAGES = 200, 0.2, 0.05  # rows that are inspected;
 _MIN_ROWS = 0.1  # rows for each image of a table that may describe the images
 _LABEL_FOLDER = re.compile("labels?|anno(tation)?s?|(image)?(splits?|sets?)|lists?|meta(data)?", re.I)
 # in names of files that a network made
-_PREDICTED = re.compile(
-    "submission|sample[ _-]?sub(?![a-z])|predict|pseudo[ _-]?label|inference|(?<![a-z])preds?(?![a-z])", re.I
-)
+PREDICTED = re.compile(
+    r"submission|sample[ _-]?sub(?![a-z])|predict|pseudo[ _-]?label|inference"
+    r"|(?<![a-z])(pred|output|result)s?(?![a-z])", re.I
+)  # fmt: skip
 _SPLIT_FILE = re.compile(r"split|partition|(?<![a-z])fold(?!er)", re.I)  # `list_eval_partition.txt` gives no classes
 
 
@@ -70,7 +71,7 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
         near = [*folder.parent.iterdir()]
         others = [path for path in near if _LABEL_FOLDER.fullmatch(path.name) and path.is_dir() and path != folder]
         texts = [path for path in near if path.suffix.lower() in LABEL_FILE_SUFFIXES]
-        files = [path for path in texts if not _PREDICTED.search(path.name)]
+        files = [path for path in texts if not PREDICTED.search(path.name)]
         files = sorted(files + [file for other in others for _, file in _list_text_files(other)])
         index = ImageIndex(paths if files else ())
         for file in (file for file in files if file.stat().st_size <= _MAX_BYTES_BESIDE):
@@ -194,9 +195,9 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in image_folders.list_all_files_below(root):
         path = file.relative_to(root)
-        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
+        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path):
             continue
-        if _PREDICTED.search(path.as_posix()):
+        if PREDICTED.search(path.as_posix()):
             continue
         above = path.parent.parent.as_posix()
         groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())

@@ -1,5 +1,6 @@
 """Find the splits and the classes of images by the names of their folders."""
 
+import json
 import re
 import shlex
 from collections import Counter, defaultdict
@@ -113,8 +114,11 @@ def find_copies(root: Path, paths: Sequence[str]) -> list[str]:
     return copies
 
 
-def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
-    """Find splits and classes by the names of folders; raise DataError if splits lie inside the class folders."""
+def plan_folders(root: Path, paths: Sequence[str], masks: Sequence[str] = ()) -> FolderPlan:
+    """Find splits and classes by the names of folders; raise DataError if splits lie inside the class folders.
+
+    `masks` are folders and files that are left out.
+    """
     tree = _Tree(paths)
     base = tree.find_innermost()
     names = sorted(tree.list_folders(base))
@@ -136,6 +140,11 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
         if deeper := tree.list_folders(base, holding[0], train):
             example, depth = join_paths(holding[0], train, min(deeper)), above.count("/") + 2
             remedy += f", and class_depth = {depth}, too, if folders such as '{example}' are"
+            # BTAD has faulty things in `test` alone
+            if kinds := sorted({*tree.list_folders(base, holding[0], test)} - {*deeper}):
+                left_out = json.dumps(sorted({*tree.list_folders(base, holding[0]), *masks} - {test}))
+                remedy = f"if folders such as '{join_paths(holding[0], test, kinds[0])}' are classes, write "
+                remedy += f"class_depth = {depth}, leave_out = {left_out} and test_share = 0.3"
         if len(holding) == 1:
             seen = f"{listed} holds the folders '{train}' and '{test}', beside other folders"
             path = shlex.quote(str(root / base / holding[0]))  # which ends in a space in OCT2017 of Kaggle

@@ -148,7 +148,8 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
         except csv.Error as error:
             raise DataError(f"{path.name} is not a CSV file ({error}); save it as CSV") from None
         return [row for row in rows if any(row)]
-    lines = [line.strip() for line in every_line if line.strip() and not line.startswith("#")]
+    lines = [line.strip() for line in every_line if line.strip()]
+    lines = [line for line in lines if line[0] != "#" or any(map(names_image, (line, line.split()[0])))]  # no comment
     if not lines or all(map(names_image, lines[:10])):  # a list of images, whose names may have spaces and commas
         return [[line] for line in lines]
     if len(lines) > 1 and lines[0].isdecimal() and not lines[1].isdecimal():  # the count of the lines below

@@ -47,6 +47,7 @@ _MAX_CLASSES = 100
 _LISTED_CLASSES = 10
 _HANDFUL = 10  # classes with fewer rows are named
 _MOST_NUMBERS = 10  # grades and digits; more numbers that do not begin at 0 or 1, or have gaps, may be measurements
+_OLDEST = 120  # years
 _LONGEST_TYPE = 40  # characters
 _MIN_LIST = 16  # numbers in a cell; fewer may be a date, a version or an address
 _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -291,9 +292,14 @@ def fold_class_name(name: str) -> float | str:
     return next(iter(tabular.parse_numbers([folded])), folded)
 
 
-def describe_measurements(names: Sequence[str]) -> Iterator[str]:
-    """Yield a warning of labels that are many numbers, such as ages; classes are numbered from 0 or 1 without gaps."""
+def describe_measurements(names: Sequence[str], from_folders: bool = False) -> Iterator[str]:
+    """Yield a warning of labels that are many numbers, such as ages; classes are numbered from 0 or 1 without gaps.
+
+    Names of folders are chosen, so that larger numbers than ages may be those of species.
+    """
     numbers = sorted(tabular.parse_numbers(names))
+    if from_folders and numbers[-1:] > [_OLDEST]:
+        return
     if len(numbers) > _MOST_NUMBERS and (numbers[-1] - numbers[0] >= len(numbers) or numbers[0] > 1):
         seen = f"the classes are {len(numbers)} numbers from {numbers[0]:g} to {numbers[-1]:g}"
         yield f"warning: {seen}; if they are measurements, such as ages, write ranges (20-29) in their place"

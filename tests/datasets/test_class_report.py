@@ -68,17 +68,18 @@ def test_first_and_last_of_many_classes_are_listed(tmp_path):
     assert lines[1].split()[0].endswith("-long-…") and len({len(line) for line in lines[1:13]}) == 1
 
 
-@pytest.mark.parametrize("from_folders", [False, True])
-def test_ages_as_labels_of_images_are_named(tmp_path, from_folders):
-    """Names of folders are chosen, so they are classes, such as numbers of species."""
+@pytest.mark.parametrize(("first", "from_folders"), [(20, False), (20, True), (420, False), (420, True)])
+def test_ages_as_labels_of_images_are_named(tmp_path, first, from_folders):
+    """Names of folders are chosen, so large numbers are classes, such as those of species."""
     if from_folders:
-        for age in range(20, 32):
+        for age in range(first, first + 12):
             write_noise(tmp_path / "set" / str(age), 4)
     else:
         write_noise(tmp_path / "set" / "faces", 48)
-        rows = [f"{number:02}.png,{20 + number % 12}" for number in range(48)]
+        rows = [f"{number:02}.png,{first + number % 12}" for number in range(48)]
         (tmp_path / "set" / "ages.csv").write_text("\n".join(["file,age", *rows]))
-    assert any("measurements, such as ages" in line for line in list_messages(tmp_path / "set")) != from_folders
+    warned = any("measurements, such as ages" in line for line in list_messages(tmp_path / "set"))
+    assert warned == (first == 20 or not from_folders)
 
 
 def test_class_names_of_parquet_files_are_listed(tmp_path):
@@ -102,9 +103,15 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
             "to leave out masks or others of 'images', 'masks', write leave_out = [NAMES]",
         ),
         ("nut/images/good nut/masks/bad cap/images/good", "if deeper folders are the classes, write class_depth = 3"),
-        ("images annotations", "names of splits or parts: 'annotations', 'images'; if other folders or a file name"),
-        ("images_001/images images_002/images", "names of splits or parts: 'images_001', 'images_002'"),
-        ("patient_004_node_4 patient_009_node_1", "names of splits or parts: 'patient_004_node_4', 'patient_009_node"),
+        (
+            "images annotations",
+            "names of splits, parts or items: 'annotations', 'images'; if other folders or a file name",
+        ),
+        ("images_001/images images_002/images", "names of splits, parts or items: 'images_001', 'images_002'"),
+        (
+            "patient_004_node_4 patient_009_node_1",
+            "names of splits, parts or items: 'patient_004_node_4', 'patient_009_node",
+        ),
     ],
 )
 def test_folders_that_are_probably_no_classes_are_named(tmp_path, folders, words):
@@ -143,6 +150,13 @@ def test_ordinary_class_folders_cause_no_warning(tmp_path, folders):
         ("ground_truth good broken", "ground_truth"),
         ("original fake", ""),
         ("item_1 item_2 item_10", "item_1 item_2 item_10"),
+        ("apple1 apple2 cow1 cow2", "apple1 apple2 cow1 cow2"),  # as in ETH-80
+        ("apple1 apple2 cow1", ""),
+        ("stage1 stage2 stage3", ""),
+        ("2019-01 2019-02", "2019-01 2019-02"),
+        ("January Feb march", "January Feb march"),
+        ("may mayo", ""),
+        ("1990 2001", "1990 2001"),
         ("s1 s2 s40", ""),
         ("dog_images cat_images", ""),
         ("train_station test_tube", ""),

@@ -479,7 +479,11 @@ def test_images_and_columns_that_are_not_used_are_named(tmp_path, files, counts,
 
 
 @pytest.mark.parametrize(
-    "name", ["test_pred.csv", "Preds2.csv", "sample_sub.csv", "pseudo_labels.csv", "inference.csv", "predictions/a.csv"]
+    "name",
+    [
+        *("test_pred.csv", "Preds2.csv", "sample_sub.csv", "pseudo_labels.csv", "inference.csv", "predictions/a.csv"),
+        *("output.csv", "my_results.csv", "results/a.csv"),
+    ],
 )
 def test_predictions_give_no_labels_to_test_images(tmp_path, name):
     for path in [f"train/{'cat' if n < 6 else 'dog'}/{n}.png" for n in range(12)] + [
@@ -493,6 +497,29 @@ def test_predictions_give_no_labels_to_test_images(tmp_path, name):
     assert record.share and not record.label_files
     (tmp_path / name).rename(tmp_path / "sample_subset.csv")
     assert infer_dataset(tmp_path, lambda line: None).label_files
+
+
+def test_only_file_of_labels_that_is_named_like_predictions_is_refused(tmp_path):
+    (tmp_path / "0.png").write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    (tmp_path / "output.csv").write_text("file,label\n0.png,a\n")
+    words = "no class folders; 'output.csv' is named like predictions; if it has labels, rename it labels.csv"
+    with pytest.raises(DataError, match=words):
+        infer_dataset(tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize("folder", ["", "a/b/c/d/e/f/g/"])
+def test_names_of_images_begin_with_a_hash_and_lists_lie_deep(tmp_path, folder):
+    """Lines that begin with `#` were comments, and files below five folders were not seen; test images were drawn."""
+    paths = [f"images/{'ab'[n % 2]}/#{n}.png" for n in range(16)]
+    for n, path in enumerate(paths):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(png(np.full((8, 8, 3), 9 * n, np.uint8)))
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    for name, numbers in (("train", range(10)), ("test", range(10, 16))):
+        lines = [f"#{n}.png{' x' * (n % 3 == 0) * (not folder)}\n" for n in numbers]
+        (tmp_path / folder / f"{name}.txt").write_text("# image\n" + "".join(lines))
+    record = infer_dataset(tmp_path, lambda line: None)
+    assert (record.train_split, record.train_images, record.test_images) == (f"{folder}train.txt", 10, 6)
 
 
 def write_flat_images(folder, table):

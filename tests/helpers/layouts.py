@@ -893,7 +893,7 @@ LAYOUTS = [
         "Br35H",
         train={"no/no{1-4}.jpg": "no", "yes/y{1-4}.jpg": "yes"},
         others=("pred/pred{1-4}.jpg",),
-        chosen=r"names of splits or parts: 'pred'; .*; to leave them out, leave_out = \[NAMES\]",
+        chosen=r"names of splits, parts or items: 'pred'; .*; to leave them out, leave_out = \[NAMES\]",
         written='images = "FOLDER"\nleave_out = ["pred"]\ntest_share = 0.3',
     ),
     Layout(
@@ -1041,7 +1041,8 @@ LAYOUTS = [
             for item in ("01", "02")
             for folder in ("train/ok/{0000-0003}", "ground_truth/ko/{0000-0003}")
         ),
-        chosen="'01', '02' each hold the folders 'train' and 'test'",
+        chosen="'01', '02' each hold the folders 'train' and 'test'; if folders such as '01/test/ko' are classes, "
+        r'write class_depth = 3, leave_out = \["ground_truth", "train"\] and test_share = 0\.3, or name one',
         written='images = "FOLDER"\nleave_out = ["train", "ground_truth"]\nclass_depth = 3\ntest_share = 0.3',
     ),
     Layout(
