@@ -179,6 +179,11 @@ def _check_labels(labels: Labels, count: int, record: DatasetRecord, split: Spli
     if low < 0 or high >= record.classes:
         seen = low if low < 0 else high
         raise DataError(f"{split} split of {record.name} has label {seen}, expected 0 … {record.classes - 1}")
+    # `--data` may name the folder above that of the class folders, which then is the only class
+    found = record.classes if split is Split.TEST or record.numbered or not record.own else len({*labels.tolist()})
+    if found < record.classes:
+        seen = f"training images of {record.name} have {found} of its {record.classes} classes"
+        raise DataError(f"{seen}; name the folder in the layout that the suite's file describes")
 
 
 class StoredImages(NamedTuple):

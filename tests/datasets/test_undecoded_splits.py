@@ -22,6 +22,7 @@ from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     describe_class_order,
@@ -352,3 +353,13 @@ def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch
         open_undecoded_splits(replace(record, size=32), None)
     monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, record.hub, tmp_path / "nowhere")
     assert locations.make_source_identity(record, None)["kind"] == "hub"
+
+
+def test_folder_above_the_class_folders_is_refused(tmp_path):
+    """All images had the class of the only folder, whose counts in both splits were those of the suite."""
+    folder = write_pictures(tmp_path / "EuroSAT" / "2750", 10)
+    record = infer_dataset(folder, lambda line: None).without_location
+    found = open_undecoded_splits(record, folder)
+    assert np.bincount(found[Split.TRAIN].labels).tolist() == [7, 7, 7]
+    with pytest.raises(DataError, match="training images of 2750 have 1 of its 3 classes; name the folder in"):
+        open_undecoded_splits(record, folder.parent)
