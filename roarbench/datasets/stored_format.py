@@ -44,15 +44,7 @@ _STARTS = (  # formats without a reader here, by their first bytes and the posit
     (4, b"ftypavif", "AVIF, which Pillow reads from version 11.3"),
     (0, b"\xff\x0a", "JPEG XL"),
     (4, b"JXL ", "JPEG XL"),
-    (0, b"\x93NUMPY", "a NumPy array"),
     (0, b"\x76\x2f\x31\x01", "OpenEXR"),
-    (0, b"\x89HDF", "HDF5"),
-    (0, b"PK\x03\x04", "a ZIP archive"),
-    (0, b"\x1f\x8b", "gzip"),
-    (0, b"%PDF", "PDF"),
-    (0, b"#?RADIANCE", "Radiance HDR"),
-    (0, b"PF", "PFM of three channels"),
-    (0, b"P7", "PAM"),
 )
 
 
