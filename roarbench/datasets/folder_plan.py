@@ -92,7 +92,8 @@ class _Tree:
 def find_copies(root: Path, paths: Sequence[str]) -> list[str]:
     """Return the folders that hold the folders and files beside them, or those of a folder of their name, once more.
 
-    A copy of `HAM10000_images_part_1` is `ham10000_images_part_1`.
+    A copy of `HAM10000_images_part_1` is `ham10000_images_part_1`. Raises DataError if a folder above a copy has its
+    name.
     """
     tree = _Tree(paths)
     base = tree.find_innermost()
@@ -102,7 +103,7 @@ def find_copies(root: Path, paths: Sequence[str]) -> list[str]:
     for name in tops:
         start = make_prefix(base, name)
         inner, is_split = {*tree.list_folders(base, name)}, is_train_name(name) or is_test_name(name)
-        is_nested = len(inner) > 1 and inner < {*tops} and name not in base.split("/")
+        is_nested = len(inner) > 1 and inner < {*tops}
         if not is_split and (is_nested or original[fold_name(name)] != name):
             inside = [path for path in paths if path.startswith(start)]
             inside = inside[:: -(-len(inside) // _COMPARED)]
@@ -110,6 +111,9 @@ def find_copies(root: Path, paths: Sequence[str]) -> list[str]:
             pairs = [(root / path, beside / path.removeprefix(start)) for path in inside]
             again = [second.is_file() and first.read_bytes() == second.read_bytes() for first, second in pairs]
             if sum(again) > _MANY_AGAIN * len(again):
+                if name in base.split("/"):  # both folders would be left out by this name
+                    seen = f"'{start[:-1]}' holds the folders and files beside it once more"
+                    raise DataError(f"{root}: {seen}; name the folder {root / base}")
                 copies.append(name)
     return copies
 

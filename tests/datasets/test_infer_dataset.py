@@ -262,6 +262,16 @@ def test_folder_is_second_copy_only_if_most_of_its_files_are_beside_it(tmp_path,
     assert find_copies(tmp_path, [*numbers]) == copies
 
 
+def test_second_copy_of_the_name_of_the_folder_above_it_is_refused_beside_a_text(tmp_path):
+    """The copy in `cell_images/cell_images` of Malaria was a class if a text lay beside the outer folder."""
+    for path in ("cells", "cells/cells"):
+        write_pictures(tmp_path / "set" / path)
+    assert infer_dataset(tmp_path / "set", lambda line: None).classes == 3
+    (tmp_path / "set" / "readme.txt").write_text("about cells")
+    words = f"'cells/cells' holds the folders and files beside it once more; name the folder {tmp_path}/set/cells"
+    assert_inference_fails(tmp_path / "set", words)
+
+
 @pytest.mark.parametrize(("content", "copies"), [("same", ["ham_part_1"]), ("other", [])])
 def test_folder_of_a_name_in_another_case_is_a_copy_if_its_files_are_the_same(tmp_path, content, copies):
     """HAM10000 of Kaggle has `HAM10000_images_part_1` and `ham10000_images_part_1`."""
