@@ -62,11 +62,11 @@ class LabelSearch:
 
 
 def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
-    """Return the names of text files that name a folder's images by more than a number.
+    """Return the names of text files that together name at least half of a folder's images by more than a number.
 
     The files lie beside the folder, or in a folder beside it whose name says that it holds labels or lists.
     """
-    found: list[str] = []
+    named: dict[str, set[str]] = {}
     with suppress(OSError):  # the folder above may be unreadable
         near = [*folder.parent.iterdir()]
         others = [path for path in near if _LABEL_FOLDER.fullmatch(path.name) and path.is_dir() and path != folder]
@@ -78,10 +78,11 @@ def find_label_files_beside(folder: Path, paths: Sequence[str]) -> list[str]:
             with suppress(DataError):  # a text is often no table
                 table = label_tables.read_label_table(file, index.has)
                 column = label_files.find_path_column(table, "", index)
-                if column and _names_images(table, column, index, paths):
-                    name = file.relative_to(folder.parent).as_posix()
-                    found += [] if all(map(str.isdecimal, table.get_cells(column))) else [name]
-    return found
+                cells = table.get_cells(column) if column else []
+                if not all(map(str.isdecimal, cells)):
+                    images = {path for cell in cells for path in index.find(cell)[:1]}
+                    named[file.relative_to(folder.parent).as_posix()] = images
+    return [*named] if 2 * len(set().union(*named.values())) >= len(paths) > 0 else []
 
 
 def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:

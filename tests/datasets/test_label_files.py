@@ -745,7 +745,11 @@ def test_label_files_beside_folder_are_named(tmp_path, name):
     said = []
     infer_dataset(folder, said.append)
     assert "beside the folder" not in "".join(said)
-    (tmp_path / "set" / name).write_text("file,split\n" + "".join(f"{n:02}.png,train\n" for n in range(8)))
+    rows = {kind: "".join(f"{kind}/{n:02}.png,train\n" for n in range(8)) for kind in ("red", "blue")}
+    (tmp_path / "set" / name).write_text("file,split\n" + rows["red"])  # of another data set of like names, perhaps
+    infer_dataset(folder, said.append)
+    assert "beside the folder" not in "".join(said)
+    (tmp_path / "set" / name).write_text("file,split\n" + rows["red"] + rows["blue"])
     infer_dataset(folder, said.append)
     seen = f"the images are named in '{name}' beside the folder 'images'; to use its labels or splits, name the"
     assert f"warning: {seen} folder above: roarbench new-suite {tmp_path / 'set'}" in said

@@ -260,18 +260,18 @@ def test_numbers_that_parquet_stores_as_text_are_described(tmp_path):
     )
 
 
-def test_tables_of_pixels_are_refused_with_their_number(tmp_path):
+def test_tables_of_pixels_are_refused(tmp_path):
     """fer2013.csv has 2,304 grey values as text in each cell of `pixels`; pandas writes arrays as lists."""
     grey = " ".join(["70"] * 2304)
     csv = tmp_path / "fer2013.csv"
     csv.write_text("emotion,pixels,Usage\n" + "".join(f"{i % 2},{grey},Training\n" for i in range(6)))
     with pytest.raises(
-        DataError, match="a cell of column 'pixels' holds 2,304 numbers, as the pixels of an image; a ta"
+        DataError, match="a cell of column 'pixels' holds many numbers, as the pixels of an image; a ta"
     ):
         infer(csv)
     cube = pa.table({"image": [[[[1, 2, 3]] * 5] * 4] * ROWS, "label": [0, 1] * 4})
     pq.write_table(cube, tmp_path / "cube.parquet")
-    with pytest.raises(DataError, match="a cell of column 'image' holds 60 numbers"):
+    with pytest.raises(DataError, match="a cell of column 'image' holds many numbers"):
         infer(tmp_path / "cube.parquet")
 
 
