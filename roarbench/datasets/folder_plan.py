@@ -230,8 +230,8 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
         return replace(plan, depth=2, said=(*plan.said, said))
     tested = {name: {*tree.list_folders(plan.base, name)} - _NEUTRAL for name in plan.unlabelled}
     if found := next((name for name, folders in tested.items() if all_deeper and folders and folders <= deeper), ""):
-        said = f"warning: classes are the folders inside {listed}, because '{found}' holds folders of the same names"
-        return replace(plan, depth=2, said=(*plan.said, f"{said}; to use its images, move the inner folders up"))
+        problem = f"the folders {listed} of '{plan.train}' hold folders of the names in '{found}'; move these up"
+        return replace(plan, problem=problem)
     if all_deeper and all(len(name) == 1 and all(n[0].lower() == name.lower() for n in below[name]) for name in tops):
         said = f"the folders {listed} are taken for initial letters; a class is the whole path of an image's folder"
         return replace(plan, depth=WHOLE_PATH, said=(*plan.said, said))

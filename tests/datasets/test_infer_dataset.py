@@ -129,9 +129,8 @@ def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
 def test_folders_of_training_images_that_hold_the_test_folders_are_no_classes(tmp_path):
     for name in ("train/x", "train/y", "test"):
         write_pictures(tmp_path / "set" / name, 4)
-    record, said = infer_with_messages(tmp_path / "set")
-    assert (record.class_depth, record.classes, record.train_images, record.test_images) == (2, 3, 18, 6)
-    assert "classes are the folders inside 'x', 'y', because 'test' holds folders of the same names; to use" in said
+    words = "the folders 'x', 'y' of 'train' hold folders of the names in 'test'; move these up"
+    assert_inference_fails(tmp_path / "set", words)
     shutil.rmtree(tmp_path / "set" / "test")  # without test folders, the upper folders may be the classes
     assert infer_with_messages(tmp_path / "set")[0].classes == 2
 
