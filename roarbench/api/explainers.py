@@ -52,11 +52,15 @@ class ExplainedBatch(NamedTuple):
 
 
 def split_into_batches(pixels: Tensor, networks: Sequence[nn.Module] = ()) -> list[slice]:
-    """Divide images into batches to explain; if all networks are on a GPU, batches are as large as in a suite."""
-    size = max(1, _EXPLAINED_PIXELS // pixels[0, 0].numel())
+    """Divide images into batches to explain; if all networks are on a GPU, batches are as large as in a suite.
+
+    Batches for networks have two or more images, if there are as many: built-in estimators explain a single one twice.
+    """
+    size = max(1 + bool(networks), _EXPLAINED_PIXELS // pixels[0, 0].numel())
     if networks and all(map(is_on_gpu, networks)):
         size = max(size, min(IMAGES_PER_PASS, IMAGES_PER_PASS * 224**2 // pixels[0, 0].numel()))
-    return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
+    starts = [*range(0, max(1, len(pixels) - (size > 1)), size)]
+    return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(pixels)], strict=True)]
 
 
 def is_on_gpu(network: nn.Module) -> bool:
@@ -311,7 +315,7 @@ class Explainers:
         if with_baseline:
             # half of the images with their baselines need as much memory as all images alone
             count = len(explained.rows)
-            half = (count + 1) // 2
+            half = max(2, (count + 1) // 2)
             halves = [centred.select_rows(slice(start, start + half)) for start in range(0, count, half)]
             made = [compute_importance_maps(with_baseline, model, half_batch, black) for half_batch in halves]
             maps |= {name: torch.cat([part[name] for part in made]) for name in made[0]}

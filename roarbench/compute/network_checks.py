@@ -290,7 +290,8 @@ def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NET
         return ""
     if (compute_logits_and_derivative(2)[1] - slope).abs() <= _MOST_ERROR * steepest:
         seen = f"the gradient of {name} is wrong for one image alone and right for two, as behind torch's batch norm"
-        return f"{seen} if its output is transposed; a function must explain two or more images in each pass"
+        remedy = "built-in rows are right, but a function must explain two or more images in each pass"
+        return f"{seen} if its output is transposed; {remedy}"
     hooked = list_modules_with_backward_hooks(model)
     cause = f"backward hooks of '{hooked[0]}'" if hooked else "a hook, detach, or an operation with its own backward"
     seen = f"the gradient of {name} is not the derivative of its logits because of {cause}"

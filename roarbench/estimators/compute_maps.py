@@ -265,9 +265,13 @@ def compute_maps_of_tasks(
         raise ValueError("batches of several models must have the same images, got different image numbers")
 
     def compute(rows: slice) -> list[Maps]:
-        parts = [t._replace(batch=t.batch.select_rows(rows), black=t.black.to(t.batch.images)) for t in tasks]
-        maps, stable_copies = _compute_maps(parts, precision)
-        report_passes([PassReport(rows.stop - rows.start, counts) for counts in stable_copies])
+        count = rows.stop - rows.start
+        # a single image passes twice, as its gradient alone may be wrong (findings/torch-batch-norm-of-one-image.sh)
+        taken = [rows.start, rows.start] if count == 1 else rows
+        parts = [t._replace(batch=t.batch.select_rows(taken), black=t.black.to(t.batch.images)) for t in tasks]
+        found = _compute_maps(parts, precision)
+        maps, stable_copies = ([{name: own[name][:count] for name in own} for own in part] for part in found)
+        report_passes([PassReport(count, counts) for counts in stable_copies])
         return maps
 
     keep_freed_cpu_memory()

@@ -290,7 +290,7 @@ class Batch(NamedTuple):
         class_images = None if self.class_images is None else self.class_images.to(device)
         return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, class_images, self.seed)
 
-    def select_rows(self, rows: slice) -> Batch:
+    def select_rows(self, rows: slice | list[int]) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.class_images, self.seed)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.explainers import make_batch_per_network, split_into_batches
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.score_maps import ThreadedNetworks
 
@@ -66,6 +66,15 @@ def make_tables(networks, estimators):
     gains = rb.own_network_gain(networks, IMAGES, estimators, levels=(0.2, 0.5))
     checked = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], levels=(0.2, 0.5))
     return [gains.to_dataframe(), checked.intervals_to_dataframe(), checked.own_network.to_dataframe()]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 7, 8])
+@pytest.mark.parametrize("pixels", [1, 3 * 64])
+def test_networks_get_no_batch_of_one_image(networks, monkeypatch, pixels, n):
+    monkeypatch.setattr("roarbench.api.explainers._EXPLAINED_PIXELS", pixels)
+    parts = split_into_batches(IMAGES[:n], networks)
+    assert [row for part in parts for row in range(n)[part]] == [*range(n)]
+    assert min(part.stop - part.start for part in parts) >= min(2, n)
 
 
 def test_copies_share_frozen_weights_but_no_modules(networks, threads):

@@ -10,6 +10,7 @@ from torch import nn
 
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.common.errors import MachineError
+from roarbench.compute.external_networks import MakeContiguous
 from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import Layout, read_bin_codes
 from roarbench.estimators import compute_maps
@@ -152,16 +153,32 @@ def test_bf16_maps_use_bf16_passes_and_float32_sums():
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
 def test_batches_are_halved_until_they_fit_in_memory(error, tiny, batch, black):
-    small = Small(tiny, 1, error).eval()
+    small = Small(tiny, 2, error).eval()  # a single image passes twice
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
     (found,), told = explain_and_report(MapTask(find_estimators(*names), small, batch, black))
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
-    assert [each.images for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
+    assert [each.images for (each,) in told] == [1, 2]  # batches that did not fit are not counted
     (expected,), ((whole,),) = explain_and_report(MapTask(find_estimators(*names), tiny, batch, black))
     stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
     assert torch.equal(stable_copies, whole.stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
+
+
+def test_gradient_of_a_single_image_is_right_behind_batch_norm_and_a_transpose():
+    """torch 2.13 computes another gradient for one image alone (findings/torch-batch-norm-of-one-image.sh)."""
+    norm, image = nn.BatchNorm2d(3), torch.randn(1, 3, 12, 12, generator=seeded(0), dtype=torch.float64)
+    norm.running_var.uniform_(0.5, 2.0, generator=seeded(1))
+    weights = torch.randn(144, 3, generator=seeded(2), dtype=torch.float64)  # of the tokens
+
+    class Tokens(nn.Module):
+        def forward(self, x):
+            return (x.flatten(2).transpose(1, 2) * weights).sum((1, 2))[:, None]
+
+    model = nn.Sequential(MakeContiguous(), norm, Tokens()).double().eval()
+    found = importance("grad", model, Batch(image, torch.zeros(1, dtype=torch.int64), torch.arange(1)))
+    scale = (norm.running_var + norm.eps).rsqrt()[:, None, None]
+    torch.testing.assert_close(found, weights.T.view(1, 3, 12, 12) * scale)
 
 
 def test_maps_raise_errors_that_smaller_batches_cannot_avoid(tiny, batch):
