@@ -16,6 +16,7 @@ import pytest
 
 from roarbench.common.text import format_bytes, format_interval, format_markdown_table
 from roarbench.datasets.catalogue import DATASETS
+from roarbench.estimators.ids import PARAMETERS
 from roarbench.plan.protocols import SHOWN
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +71,9 @@ def format_table(heads, rows):
 DECLARED = {  # by page
     "data.md": format_table(
         "data set, content, shape, classes, train/test, decoded, from", map(describe_data_set, DATASETS.values())
+    ),
+    "estimators.md": format_table(
+        "parameter, what it is, values", ([f"`{name}`", of.about, of.expected] for name, of in PARAMETERS.items())
     ),
 }
 
