@@ -24,6 +24,7 @@ from roarbench.store.run_result import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
+_COMMAND_WIDTH = 90  # characters that fit on a line of paper; a longer command is continued before each option
 _TIMEOUT = 120  # maximum seconds that a browser may take to print
 
 
@@ -54,7 +55,10 @@ def render_report(view: SuiteView) -> str:
         methods=describe_methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         provenance=provenance,
-        commands=list_report_commands(view.results),
+        commands=[
+            command if len(command) <= _COMMAND_WIDTH else command.replace(" --", " \\\n    --")
+            for command in list_report_commands(view.results)
+        ],
         settings=settings,
         bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), find_paper("hooker2019benchmark").bibtex, *papers))),
         style=(TEMPLATES / "board.css").read_text("utf-8"),

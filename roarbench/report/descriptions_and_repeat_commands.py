@@ -203,7 +203,9 @@ def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Opt
     added = [row for row in rows if row.id in run & suite.added and not row.twin]  # their twins are run with them
     chosen = [name for name in own if name in run] + [row.id for row in added if not row.submitted]
     # controls are run in any case, so that a control alone selects no estimator
-    options: Options = ("--estimators", ",".join(chosen or ["random"])) if chosen != own else ()
+    chosen = [] if chosen == own else chosen or ["random"]
+    lines = wrap(" ".join(chosen), 70, break_long_words=False, break_on_hyphens=False)  # each fits on a line of paper
+    options = tuple(word for line in lines for word in ("--estimators", line.replace(" ", ",")))
     seeds = 1 + max(point.seed % SEEDS_PER_REPLICATION for point in done)
     if not protocol.scores_all_network_pairs and seeds < max(len(suite.list_seeds(block)) for block in blocks):
         options += ("--seeds", f"{seeds}")

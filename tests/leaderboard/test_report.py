@@ -4,6 +4,7 @@ import re
 import shlex
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from leaderboard.suite_report import describe_accuracies_of_explained_networks, 
 from leaderboard.suite_view import SuiteView
 from roarbench.analysis.load_results import load_suite_results
 from roarbench.common.enums import Unit
+from roarbench.estimators.catalogue import PAPER_IDS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
@@ -91,7 +93,8 @@ def test_report_commands_run_the_reported_results(folder, report, call, tmp_path
     run, command = list_report_commands(load(folder, "quick-roar"))
     options = "--max-images 400 --estimators ig --seeds 2 --submission my_estimator.py"
     assert run == f"roarbench run --suite quick-roar {options}"
-    assert f"{run} {command}" in report
+    broken = run.replace(" --", " \\ --")  # a long command continues on further lines
+    assert f"{broken} {command}" in report and "\\" not in f"{run}{command}"
     words = [tmp_path / "report.html" if word == "report.html" else word for word in shlex.split(command)[1:]]
     answer = call(*words, "--store", folder)
     assert answer.code == 0, answer.err
@@ -126,6 +129,17 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     first, second, _ = list_report_commands(replace(found, suite=both, results=ran))
     assert first.endswith("--estimators random --submission my_estimator.py")
     assert second.endswith("--estimators random --submission 'my_estimator.py(samples=8)' --trust-submission")
+
+
+def test_report_commands_fit_a_line_of_paper_and_stay_commands(folder):
+    """The estimators of a long list are given by several options, each of which fits."""
+    many = select("quick-roar", PAPER_IDS)
+    ran = dict.fromkeys(list_planned_runs(many))
+    run, _ = list_report_commands(replace(load(folder, "quick-roar"), suite=many, results=ran))
+    lists = [value for option, value in pairwise(shlex.split(run)) if option == "--estimators"]
+    assert len(lists) > 1 and max(map(len, lists)) <= 70
+    again = select("quick-roar", ",".join(lists).split(","))
+    assert {point.cell.estimator for point in list_planned_runs(again)} == {point.cell.estimator for point in ran}
 
 
 def test_methods_count_rows_and_networks_with_results(report):
