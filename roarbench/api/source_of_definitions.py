@@ -47,10 +47,10 @@ def read_source_and_used_objects(
     `write(value, label)` returns the text of a default value whose expression may have another value now.
     """
     functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
+    # a decorator such as `torch.no_grad` returns a function of another file, with other names
+    functions = [inner if isinstance(inner := inspect.unwrap(f), FunctionType) else f for f in functions]
     source, names = _read_source(name, value, functions), dict[str, object]()
     names |= vars(sys.modules.get(value.__module__, object))
-    # the source of a function with a decorator such as `torch.no_grad` names objects of the function inside
-    functions = [inner if isinstance(inner := inspect.unwrap(f), FunctionType) else f for f in functions]
     for function in functions:  # later updates win: globals, then enclosing variables
         names |= function.__globals__
         for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -66,10 +66,15 @@ def read_source_and_used_objects(
         if annotation and not all(part in known or hasattr(builtins, part) for part in parts):
             texts[annotation] = repr(ast.unparse(annotation))
     source = replace_nodes(source, texts)
-    instructions = chain.from_iterable(map(dis.get_instructions, _list_codes(compile(source, "<source>", "exec"))))
+    try:
+        compiled = compile(source, "<source>", "exec")
+    except SyntaxError as error:  # a statement such as `nonlocal` is valid only inside another function
+        raise CallerError(f"'{name}' cannot be written to a file: {error.msg}; keep no state between calls") from error
+    instructions = chain.from_iterable(map(dis.get_instructions, _list_codes(compiled)))
     looked_up = [str(instruction.argval) for instruction in instructions if instruction.opname in _NAME_LOOKUPS]
     used = {other: names[other] for other in looked_up if other in names}
-    used.pop(name, None)
+    if used.get(name) is value:
+        del used[name]
     for other, item in [*used.items()]:  # of Python's own; after `from numpy import *`, `sum` means another object
         inner = inspect.unwrap(item) if isinstance(item, FunctionType) else item  # IPython wraps `open`
         if hasattr(builtins, other) and (other.startswith("__") or inner is getattr(builtins, other)):
@@ -157,29 +162,41 @@ def list_own_methods(value: type) -> list[FunctionType]:
 
 def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
-    module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
-    loader = getattr(sys.modules.get(value.__module__), "__loader__", None)
-    for file in filter(None, dict.fromkeys([*(code.co_filename for code in codes), module_file])):
+    module, codes = sys.modules.get(value.__module__), [function.__code__ for function in functions]
+    module_file, is_class = getattr(module, "__file__", None), isinstance(value, type)
+    for file in filter(None, dict.fromkeys([*(code.co_filename for code in codes), *([module_file] * is_class)])):
         of_file, lines = [code for code in codes if code.co_filename == file], linecache.getlines(file)
-        # only files that Python's own importer loaded are compared: tools such as pytest compile files in another way
-        if type(loader) is SourceFileLoader and not _are_compiled_from(of_file, lines, file):
+        # of modules, only those that Python's own importer loaded are compared: pytest compiles files in another way
+        is_compared = type(getattr(module, "__loader__", None)) is SourceFileLoader
+        is_compared |= file != module_file and Path(file).exists()
+        if is_compared and not _are_compiled_from(of_file, lines, file):
             linecache.checkcache(file)  # the module may have been loaded anew
             lines = linecache.getlines(file)
             if not _are_compiled_from(of_file, lines, file):
                 seen = f"'{value.__qualname__}' differs from its source in {Path(file).name}, edited after its import"
                 raise CallerError(f"{seen}; load the module anew (importlib.reload), or start Python anew")
         node = _find_definition(lines, value, of_file)
+        if node and isinstance(value, FunctionType):
+            _refuse_other_decorators(value, node)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
-        if node and of_file and isinstance(value, FunctionType):
-            # a function that a decorator got: its source, run again, would give what the decorator returns
-            decorated = [ast.unparse(part) for part in node.decorator_list] not in ([], ["staticmethod"])
-            if decorated and value.__globals__.get(value.__name__) is not value:
-                raise CallerError(f"'{value.__name__}' has lost the decorator of its source; leave the decorator out")
         if node:
             return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
-    advice = "write it as a function with `def`, in a file or a cell"
-    raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+    advice = f"write it as a {'class with a method' if is_class else 'function with `def`'}, in a file or a cell"
+    raise CallerError(f"the source of '{name}' cannot be found; {advice} without %%time")
+
+
+def _refuse_other_decorators(value: Any, node: Any) -> None:
+    """Raise CallerError if a function was wrapped after its definition, or has lost a decorator of its source."""
+    decorators = [part for part in getattr(node, "decorator_list", ()) if ast.unparse(part) != "staticmethod"]
+    layers, inner = -1, value
+    while inner:
+        layers, inner = layers + 1, getattr(inner, "__wrapped__", None)
+    # a decorator may leave no trace, if it returns the function itself
+    is_defined = inspect.unwrap(value).__globals__.get(value.__name__) is value
+    if layers > len(decorators) or (layers < len(decorators) and not is_defined):
+        seen = f"'{value.__name__}' has other decorators than its source"
+        raise CallerError(f"{seen}; write all of them above `def`, your own with functools.wraps")
 
 
 def _are_compiled_from(codes: list[CodeType], lines: list[str], file: str) -> bool:
@@ -205,8 +222,7 @@ def _find_definition(lines: list[str], value: FunctionType | type, codes: list[C
     except SyntaxError:
         return None
     nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
-    unnamed = "<lambda>" if codes else ""  # without a code, no lambda can be told from another
-    nodes = [node for node in nodes if getattr(node, "name", unnamed) == value.__name__]
+    nodes = [node for node in nodes if getattr(node, "name", "<lambda>") == value.__name__]
     if codes:
         # a class has the lines of its methods
         line, is_class = codes[0].co_firstlineno, isinstance(value, type)

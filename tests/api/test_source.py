@@ -147,6 +147,44 @@ def function(model, inputs, targets):
     return inputs
 
 
+def share(function):
+    @functools.wraps(function)
+    def inner(*arguments):
+        return function(*arguments) / arguments[1].shape[-1]
+
+    return inner
+
+
+@torch.no_grad()
+@share
+def explain_by_decorated(model, inputs, targets):
+    return inputs
+
+
+@share
+def explain_wrapped_again(model, inputs, targets):
+    return inputs
+
+
+explain_wrapped_again = share(explain_wrapped_again)
+
+
+def count_calls(start):
+    def explain(model, inputs, targets):
+        nonlocal start
+        start += 1
+        return start * inputs
+
+    return explain
+
+
+def explain_by_itself(model, inputs, targets, times=2):
+    return explain_by_itself(model, inputs, targets, times - 1) if times else inputs
+
+
+explain_by_old, explain_by_itself = explain_by_itself, function
+
+
 @functools.singledispatch
 def choose(value):
     return 1.0
@@ -247,6 +285,7 @@ def explain_by_file(given, images):
         (functools.partial(explain_by_layer, nn.ReLU, after=torch.nn.functional.relu), IMAGES.clamp(min=0)),
         (explain_by_coroutine, SCALE * IMAGES),
         (explain_without_gradients, 18 * IMAGES.clamp(min=0)),
+        (explain_by_decorated, IMAGES / 3),
     ],
 )
 def test_submission_file_matches_function(given, expected):
@@ -435,7 +474,11 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
             make_closure_over(choose),
             "'choose' is a functools.singledispatch, which cannot be written to a file",
         ),
-        (function, "'function' has lost the decorator of its source; leave the decorator out"),
+        (function, "'function' has other decorators than its source; write all of them above `def`, your own with"),
+        (explain_wrapped_again, "'explain_wrapped_again' has other decorators than its source"),
+        (functools.wraps(double)(lambda *arguments: None), "'doubled' has other decorators than its source"),
+        (count_calls(0), "'explain' cannot be written to a file: no binding .* 'start' found; keep no state"),
+        (explain_by_old, "two different objects are called 'explain_by_itself'; rename one of them"),
         (explain_later, "mine returns no maps, because it contains `async` or `yield`; write a plain function"),
         (make_closure_over_estimator(2.0), "an object 'estimator', a name that the file of a row needs; rename it"),
     ],
@@ -496,3 +539,37 @@ def test_source_is_of_the_function_that_was_imported(tmp_path, monkeypatch):
     linecache.getlines(str(tmp_path / "edited.py"))
     (tmp_path / "edited.py").write_text("def mine(model, x, t):\n    return 44 * x\n")
     assert b"44 * x" in make_submission("mine", importlib.reload(module).mine).source
+
+
+CELL = """
+import torch
+
+class Kept:
+    factor = 3.0
+
+@torch.no_grad()
+def decorated(model, inputs, targets):
+    return 2 * inputs
+
+def explain(model, inputs, targets):
+    return Kept.factor * inputs
+"""
+
+
+def test_decorated_function_of_a_cell_is_written_and_a_class_without_methods_refused(monkeypatch):
+    monkeypatch.setitem(linecache.cache, "<cell>", (len(CELL), None, CELL.splitlines(keepends=True), "<cell>"))
+    names = {"__name__": "__main__"}
+    exec(compile(CELL, "<cell>", "exec"), names)
+    torch.testing.assert_close(explain_by_file(names["decorated"], IMAGES), 2 * IMAGES)
+    with pytest.raises(CallerError, match="source of 'Kept' cannot be found; write it as a class with a method, in"):
+        make_submission("mine", names["explain"])
+
+
+def test_script_that_was_edited_after_it_ran_is_refused(tmp_path):
+    """IPython's `%run` and Spyder's `runfile` compile scripts themselves."""
+    script, names = tmp_path / "script.py", {"__name__": "script"}
+    script.write_text("def mine(model, x, t):\n    return 2 * x\n")
+    exec(compile(script.read_text(), script, "exec"), names)
+    script.write_text("def mine(model, x, t):\n    return 3 * x\n")
+    with pytest.raises(CallerError, match="'mine' differs from its source in script.py, edited after its import"):
+        make_submission("mine", names["mine"])
