@@ -30,6 +30,7 @@ from roarbench.compute.network_checks import (
     list_single_logit_warnings,
 )
 from roarbench.estimators.compute_maps import use_exact_eager_mode
+from roarbench.estimators.network_facts import forget_facts
 from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is_near_chance
 from roarbench.submissions.network_changes import NetworkState
 
@@ -146,6 +147,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     with restore_global_generators():
         try:
             for model in models:
+                forget_facts(model)  # the caller may have added a layer since an earlier call
                 switch_to_eval_mode(model)
                 for parameter in model.parameters():
                     parameter.grad = None  # `backward` would add to a gradient in place

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ from roarbench.estimators.grid_layout import (
     find_layout,
     make_probes,
 )
+from roarbench.estimators.network_facts import recall_facts
 from roarbench.estimators.traced_graph import Place, TracedGraph, Watch
 
 _REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
@@ -59,9 +59,6 @@ class LayerOutput(NamedTuple):
         return self.layout.arrange(gradient)
 
 
-_found_layers: WeakKeyDictionary[nn.Module, dict[Any, FoundLayer]] = WeakKeyDictionary()
-
-
 def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerOutput:
     """Run images through a network and return a layer's output, its axes and the logits.
 
@@ -75,8 +72,7 @@ def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerO
     Raises:
         RunError: There is no such layer, or no axis of its output is the axis of the images.
     """
-    # a wrapper that is made anew for each batch names the network that stays
-    known = _found_layers.setdefault(getattr(model, "lasting_network", model), {})
+    known = recall_facts(model)
     key = (type(model), layer, images.shape[1:], images.dtype, images.device)
     for _ in range(2):
         if key not in known:

@@ -595,3 +595,22 @@ def test_warning_of_network_not_proved_above_chance_names_few_images(right, end)
     labels = np.repeat([0, 1], [53, 7])
     with pytest.warns(UserWarning, match=f"{right} of 60 images .* chance of 88.3% .* normalisation, labels and {end}"):
         warn_if_at_chance(np.arange(60) < right, labels, 2)
+
+
+@pytest.mark.filterwarnings("ignore:a single class is predicted", "ignore:more than 50%")
+def test_network_that_the_caller_changed_since_the_last_call_is_traced_anew():
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Conv2d(n, 8, 3, padding=1), nn.ReLU()) for n in (2, 8, 8)]
+    model = nn.Sequential(nn.Sequential(*blocks[:2]), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)).eval()
+
+    def check(network, *names):
+        network[3].bias.data -= network(IMAGES).mean(0)  # so that both classes are predicted
+        return repr(rb.check(network, IMAGES, LABELS, names, levels=np.arange(1, 20) / 20, fills=("mean",)))
+
+    before = check(model, "gradcam", "lrp")
+    model[0].append(blocks[2])
+    after = check(model, "gradcam", "lrp")
+    assert after == check(copy.deepcopy(model), "gradcam", "lrp") and after != before
+    model.register_forward_hook(lambda module, inputs, logits: 2 * logits)  # torch.fx does not trace it
+    with pytest.raises(rb.CallerError, match="lrp cannot follow the network"):
+        check(model, "lrp")

@@ -6,17 +6,16 @@ import copy
 import warnings
 from contextlib import suppress
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import Estimator, MapInput, Passes
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
+from roarbench.estimators.network_facts import recall_facts
 
 _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
 _REWRITTEN_TOLERANCE = 1e-3  # allowed difference of logits, as a share of the largest; rounding is below 1e-5
-# from networks to the code of their rewritten form, which gave the same logits: a trial costs as much as an image
-_tried: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-_unchanged_by_rules: WeakSet[nn.Module] = WeakSet()  # networks whose logits the rescale rule left as they are
+# names of facts: the rescale rule left the logits as they are; the code of the rewritten form with the same logits
+_UNCHANGED_BY_RULES, _REWRITTEN = "unchanged by the rescale rule", "rewritten for LRP"
 # further allowed error as a share of the logits, because the difference of logits is rounded
 _LOGIT_TOLERANCE, _LOGIT_TOLERANCE_IN_FLOAT64 = 1e-5, 1e-13
 
@@ -60,7 +59,7 @@ def _compute_contributions(
         inputs = torch.cat([images, start]).detach().requires_grad_()
         with backward_rules.Rescaled(len(inputs)):
             outputs = model(inputs)
-        if map_input.model not in _unchanged_by_rules:
+        if _UNCHANGED_BY_RULES not in (facts := recall_facts(map_input.model)):
             with torch.no_grad():
                 logits = map_input.model(torch.cat([map_input.images[:1], map_input.baseline[:1]]))
             change, found = logits[0] - logits[1], outputs[0].detach() - outputs[len(outputs) // 2].detach()
@@ -70,7 +69,7 @@ def _compute_contributions(
                     "deeplift's rules change the network's logits, for example because its forward pass computes a "
                     "gradient; leave deeplift out"
                 )
-            _unchanged_by_rules.add(map_input.model)
+            facts[_UNCHANGED_BY_RULES] = True
         logits = outputs.gather(1, map_input.batch.targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     return multipliers[: len(images)] * (images - start), logits.detach()[:, 0]
@@ -95,7 +94,7 @@ def lrp(map_input: MapInput) -> Tensor:
     """
     network, image = map_input.model, map_input.images[:1]
     model = lrp_network.rewrite_for_relevance_rules(network)
-    if _tried.get(network) != (code := str(model.code)):
+    if (facts := recall_facts(network)).get(_REWRITTEN) != (code := str(model.code)):
         with torch.no_grad():
             output, logits = network(image.clone()), model(image.clone())
         expected = getattr(output, "logits", output)
@@ -105,7 +104,7 @@ def lrp(map_input: MapInput) -> Tensor:
                 "because of hooks, or because a tensor that is read again was changed in place, as by `+=`; "
                 "leave lrp out"
             )
-        _tried[network] = code
+        facts[_REWRITTEN] = code
 
     class ZPlusRule(lrp_rules.Alpha1_Beta0_Rule):  # type: ignore[misc]  # made here, so that captum is imported here
         """Captum's rule z+ for inputs of either sign."""
