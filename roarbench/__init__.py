@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roarbench.api.perturbation_curves import Curve, estimate_mean, perturbation_curve
     from roarbench.api.published_results import load_published_results
     from roarbench.api.removal import fill, rank, remove
-    from roarbench.api.submission_source import write_submission
+    from roarbench.api.submission_from_function import write_submission
     from roarbench.api.suites import Suite, load_suite
     from roarbench.api.training_free_measures import check, own_network_gain
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
@@ -35,7 +35,7 @@ _HOMES = {
     "api.perturbation_curves": ("Curve", "estimate_mean", "perturbation_curve"),
     "api.published_results": ("load_published_results",),
     "api.removal": ("fill", "rank", "remove"),
-    "api.submission_source": ("write_submission",),
+    "api.submission_from_function": ("write_submission",),
     "api.evaluated_rows": ("EvaluatedRows",),
     "api.suites": ("Suite", "load_suite"),
     "api.training_free_measures": ("check", "own_network_gain"),

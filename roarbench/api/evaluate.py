@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +24,8 @@ from roarbench.api.map_checks import describe_unfit_maps
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis, warn_of_constant_maps
-from roarbench.api.submission_source import (
-    choose_entry_point_code,
-    make_submission,
-    make_submission_name,
-    warn_of_values_outside_file,
-)
+from roarbench.api.submission_from_function import adapt_as_in_file, refuse_other_maps
+from roarbench.api.submission_source import make_submission, make_submission_name, warn_of_values_outside_file
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_settings import read_settings, restore_settings
 from roarbench.common.device_settings import restore_global_generators
@@ -61,14 +56,10 @@ from roarbench.submissions.submission_calls import (
     EstimateFunction,
     ExplainedPart,
     compute_map_batches,
-    find_entry_point,
     load_entry_point,
 )
 from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
-from roarbench.submissions.submission_validation import (
-    are_equal_up_to_rounding,
-    refuse_unrepeatable_or_batch_dependent_maps,
-)
+from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial
 _NOISE_TARGETS = (0, 1, 0, 1)  # maps that are grouped or sorted by target come back at other places
@@ -149,11 +140,7 @@ def evaluate(
         elif callable(estimator):
             read_estimators[name] = submission = make_submission(name, estimator)
             warn_of_values_outside_file(submission)
-            # the function as the entry point of its file would be, without writing the function itself
-            module = ModuleType("function")
-            vars(module).update(torch=torch, function=estimator)
-            exec(choose_entry_point_code(name, estimator).format(call="function"), vars(module))
-            _try_function_on_noise(submission, find_entry_point(module), suite.runnable_plan)
+            _try_function_on_noise(submission, adapt_as_in_file(name, estimator), suite.runnable_plan)
         else:
             read_estimators[name] = _read_maps(name, estimator)
     console = make_console(quiet)
@@ -206,9 +193,7 @@ def _refuse_unrepeatable_maps(
         numbers = torch.arange(batch_of_run) % _NOISE_IMAGES
         in_large_batch = _compute_finite_maps(estimate, part.select_images(numbers))
         refuse_unrepeatable_or_batch_dependent_maps(maps[numbers], maps[numbers], in_large_batch)
-    if not are_equal_up_to_rounding(maps, _compute_finite_maps(function, part)):
-        seen = f"{submission.name}: the file of the function, which a run calls, computes other maps than the function"
-        raise CallerError(f"{seen}; do not read __name__, __file__, or a function's own attributes in it")
+    refuse_other_maps(submission.name, maps, _compute_finite_maps(function, part))
 
     def make_maps(images: Tensor, targets: Tensor, watch: AbstractContextManager[None] | None = None) -> Tensor:
         with watch or nullcontext():

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
-from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -33,7 +32,6 @@ from roarbench.api.source_of_definitions import (
     read_source_and_used_objects,
 )
 from roarbench.common.errors import CallerError
-from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.submissions.submission_file import ENTRY_POINTS, Submission, parse_submission
@@ -58,35 +56,6 @@ _OUTSIDE_FILE = re.compile(
     rb"\b(environ|getenv|argv)\b|(?<![\w.])__(name|file|spec|package)__|\b__(defaults|kwdefaults|code|globals)__"
 )
 _ADVICE = "create it inside your function, or pass precomputed maps"
-
-
-def write_submission(function: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
-    """Write the file of a submission, to be run in the sandbox by `roarbench run --submission FILE`.
-
-    Args:
-        function: A function of (model, inputs, targets), a class of captum, or an explanation function for Quantus; see
-            `evaluate`.
-        name: Name of the row; the function's name if empty.
-        folder: Folder of the file.
-
-    Returns:
-        The file.
-
-    Raises:
-        CallerError: The file exists with other content, or the function cannot be written to a file.
-
-    Examples:
-        >>> from captum.attr import Saliency
-        >>> path = write_submission(Saliency, "my-saliency")
-        >>> path.name, "Saliency" in path.read_text()
-        ('my_saliency.py', True)
-    """
-    submission = make_submission(name or getattr(function, "__name__", ""), function)
-    warn_of_values_outside_file(submission)
-    path = Path(folder) / f"{submission.name.replace('-', '_')}.py"
-    if not path.exists() or path.read_bytes() != submission.source:
-        write_file_refusing_existing(path, lambda temporary: temporary.write_bytes(submission.source))
-    return path
 
 
 def warn_of_values_outside_file(submission: Submission) -> None:

@@ -132,7 +132,7 @@ def validate_submission(
 
     report_stage(f"checking the sandbox (all checks together may wait {MAX_CHECK_WAITING} s)")
     check_sandbox_isolation()
-    case = _make_test_case()
+    case = make_test_case()
     report_stage("computing the maps of a few images")
     first = run(case)
     report_stage("computing these maps again in another order, and maps of another model")
@@ -189,7 +189,7 @@ def measure_submission_pace(
 
 
 @cache
-def _make_test_case() -> ExplainedPart:
+def make_test_case() -> ExplainedPart:
     """Make images with a disc on a smooth background, and a network with random weights."""
     generator = torch.Generator().manual_seed(0)
     model = _build_model(_NETWORK, torch.Generator().manual_seed(0))

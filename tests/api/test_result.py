@@ -254,8 +254,42 @@ def test_write_submission_writes_function_once(tmp_path):
 
 
 def test_write_submission_warns_of_values_outside_the_file(tmp_path):
-    with pytest.warns(UserWarning, match="mine reads __name__, with other values or none where its file runs"):
+    match = "mine reads __name__, with other values or none where its file runs"
+    with pytest.warns(UserWarning, match=match), suppress(roarbench.CallerError):
         roarbench.write_submission(scale_by_module, "mine", tmp_path)
+
+
+class Base:
+    def weigh(self, maps):
+        return maps + torch.rand(())
+
+
+class Later:
+    def weigh(self, maps):
+        return -maps
+
+
+class Derived(Base):
+    def __init__(self, model):
+        pass
+
+    def attribute(self, inputs, target):
+        return self.weigh(inputs.detach())
+
+
+def explain_thousand_classes(model, inputs, targets):
+    return inputs * model(inputs)[:, 999]
+
+
+def test_write_submission_refuses_a_file_with_other_maps_than_the_function(tmp_path, monkeypatch):
+    """A cell of a notebook, run again, gives a base another class, and its derived class keeps the earlier one."""
+    state = torch.get_rng_state()
+    roarbench.write_submission(Derived, "before", tmp_path)
+    roarbench.write_submission(explain_thousand_classes, "of-another-network", tmp_path)
+    assert torch.equal(torch.get_rng_state(), state)
+    monkeypatch.setitem(globals(), "Base", Later)
+    with pytest.raises(roarbench.CallerError, match="mine: the file of the function, .*, computes other maps than the"):
+        roarbench.write_submission(Derived, "mine", tmp_path)
 
 
 def test_evaluate_runs_in_two_threads_on_one_store(empty_store_suite):
