@@ -158,7 +158,7 @@ def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:
         chosen = ("--submission", _add_submission_parameters("FILE", row), *_list_options_of_marks(row))
     else:
         chosen = ("--estimators", fit_on_one_line(name, _LONGEST))
-    return shlex.join(["roarbench", "run", *_list_version_options(suite_results), *chosen, "--store", "NEW-FOLDER"])
+    return shlex.join(["roarbench", "run", *_list_run_options(suite_results), *chosen, "--store", "NEW-FOLDER"])
 
 
 def make_status_command(suite_results: "SuiteResults") -> str:
@@ -177,12 +177,8 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
         runs = [*next(iter(parts.values()))]
     else:
         runs = [("--protocol", protocol.name, *part) for protocol, several in parts.items() for part in several]
-    version, inputs = _list_version_options(results), list[str]()
-    for option, value in zip(results.options[::2], results.options[1::2], strict=True):  # DIR and FILE are local files
-        name = value.partition("@")[0]
-        inputs += [option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE"]
-    commands = [("run", *version, *inputs, *options) for options in runs]
-    commands.append(("report", *version, *results.options, "-o", "report.html"))
+    commands = [("run", *_list_run_options(results), *options) for options in runs]
+    commands.append(("report", *_list_version_options(results), *results.options, "-o", "report.html"))
     return [shlex.join(["roarbench", *words]) for words in commands]
 
 
@@ -190,6 +186,16 @@ def _list_version_options(results: "SuiteResults") -> Options:
     """Return the options that name the suite, its fill and unit if they are not the suite's own, and the images."""
     limit = ("--max-images", f"{results.limit}") if results.limit else ()
     return ("--suite", make_suite_option_value(results.suite), *limit, *results.suite.changes.options)
+
+
+def _list_run_options(results: "SuiteResults") -> Options:
+    """Return the options that run the suite in any store: SUITE.toml, DIR and FILE stand for local files."""
+    _, name, *others = _list_version_options(results)
+    options = ("--suite", "SUITE.toml" if results.suite.own else name, *others)
+    for option, value in zip(results.options[::2], results.options[1::2], strict=True):
+        name = value.partition("@")[0]
+        options += (option, "DIR" if option == "--data" else name if name in PUBLISHED_WEIGHTS else "FILE")
+    return options
 
 
 def _list_part_options(results: "SuiteResults", protocol: Protocol) -> tuple[Options, ...]:

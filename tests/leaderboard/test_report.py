@@ -21,14 +21,18 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.settings import Settings
-from roarbench.plan.suite import Block
+from roarbench.plan.suite import Block, CustomSuite
 from roarbench.plan.suite_changes import (
     add_estimators_with_twins,
     apply_selection_options,
     set_allowed_fill_and_unit,
 )
 from roarbench.plan.suites import SUITES
-from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
+from roarbench.report.descriptions_and_repeat_commands import (
+    collect_papers_and_settings,
+    list_report_commands,
+    make_repeat_command,
+)
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission
@@ -118,9 +122,13 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     whole = set_allowed_fill_and_unit(SUITES["quick-roar"], "black")
     ran = dict.fromkeys(list_planned_runs(whole))
     options = ("--data", "da7ada7a", "--reference", "torchvision:resnet50-v1@0676ba61", "--reference", "file@ab12")
-    run, command = list_report_commands(replace(found, suite=whole, results=ran, limit=None, options=options))
+    given = replace(found, suite=whole, results=ran, limit=None, options=options)
+    run, command = list_report_commands(given)
     selected = "--suite quick-roar --fill black"
     assert run == f"roarbench run {selected} --data DIR --reference torchvision:resnet50-v1 --reference FILE"
+    assert make_repeat_command(given, "ig") == f"{run} --estimators ig --store NEW-FOLDER"
+    own = replace(given, suite=replace(whole, own=CustomSuite((), 1)))
+    assert make_repeat_command(own, "ig").startswith("roarbench run --suite SUITE.toml --fill black --data DIR ")
     assert command == f"roarbench report {selected} {shlex.join(options)} -o report.html"
 
     trusted = f"{SUBMISSION.id_without_parameters}(samples=8)~trusted"
