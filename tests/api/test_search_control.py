@@ -91,8 +91,9 @@ def test_passes_of_kept_maps_are_counted():
         return read_weights(model, inputs, targets)
 
     rows = {"kept": keep_maps, "others": refuse_others, "search": "search(passes=2)"}
-    passes = rb.own_network_gain(networks, images, rows, levels=[0.05]).passes
-    assert passes == {"kept": 5, "others": None, "search": 2}
+    for _ in range(2):  # the second call finds all maps of the first
+        passes = rb.own_network_gain(networks, images, rows, levels=[0.05]).passes
+        assert passes == {"kept": 5, "others": None, "search": 2}
 
 
 def test_search_of_readme_has_the_passes_of_its_rows():
