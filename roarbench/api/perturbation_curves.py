@@ -15,7 +15,12 @@ from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.removal import make_image_filler, mark_removed, rank_maps, read_levels, read_order, to_map_tensor
 from roarbench.api.score_maps import ThreadedNetworks, compute_logits, refuse_nan_logits
 from roarbench.api.sibling_checks import describe_reversed_channels, warn_of_unfit_siblings
-from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, warn_if_at_chance
+from roarbench.api.user_networks import (
+    borrow_networks,
+    check_and_wrap_network,
+    warn_if_at_chance,
+    warn_of_training_mode,
+)
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.common.errors import CallerError
 from roarbench.stats.contrasts import Contrast, measure_means
@@ -101,6 +106,7 @@ def perturbation_curve(
     fill_images = make_image_filler(pixels, fill)
     ranked = rank_maps(pixels, maps)
     by_level = []
+    warn_of_training_mode([model])
     with borrow_networks([model]):
         network = check_and_wrap_network(model, pixels)
         batches = split_into_batches(pixels, [network])

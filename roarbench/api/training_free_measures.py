@@ -34,6 +34,7 @@ from roarbench.api.user_networks import (
     read_networks,
     warn_if_at_chance,
     warn_of_single_class,
+    warn_of_training_mode,
 )
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
@@ -100,6 +101,8 @@ def check(
     own_levels = read_levels(OWN_NETWORK_LEVELS, pixels) if len(models) > 1 else ()
     controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbouring_features)]
     explainers = read_explainers(estimators, pixels, len(models), controls)
+    if explainers.arrays:
+        warn_of_training_mode(models)
     with borrow_networks(models):
         networks, threads, logits = _wrap_and_run_networks(models, pixels)
         check_labels(classes.numpy(), logits[0].shape[1])
@@ -187,6 +190,8 @@ def own_network_gain(
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, fill_images = read_explainers(estimators, pixels, len(models)), make_value_filler(pixels, fill)
     removal = RemovalMeasure(read_order(order), read_levels(levels, pixels), fill_images)
+    if explainers.arrays:
+        warn_of_training_mode(models)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
 from roarbench.analysis.suite_results import describe_chance
@@ -128,6 +129,16 @@ def switch_to_eval_mode(model: nn.Module) -> None:
     except Exception as error:  # the user's network may raise anything
         seen = f"{type(model).__name__}.eval() raised {describe_error(error)}"
         raise CallerError(f"{seen}; correct its method train") from error
+
+
+def warn_of_training_mode(models: Sequence[Any]) -> None:
+    """Warn if maps of a caller may come from training mode, in which batch norms and dropout compute other logits."""
+    modules = [module for model in models if isinstance(model, nn.Module) for module in model.modules()]
+    kinds = {type(module) for module in modules if getattr(module, "training", False)}
+    noisy = [kind.__name__ for kind in kinds if issubclass(kind, _BatchNorm) or "Drop" in kind.__name__]
+    if noisy:  # also timm's DropPath
+        seen = f"a network was in training mode ({min(noisy)}), and is used in eval mode"
+        warn_caller(f"{seen}; compute the maps after model.eval(), or pass a function that computes them")
 
 
 @contextmanager

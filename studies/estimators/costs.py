@@ -28,7 +28,7 @@ HEADS = ("estimator", "what it is", "parameters", "passes", "ms")
 
 def _make_rows() -> Iterator[list[str]]:
     for row in ESTIMATORS.values():
-        if row.has_own_row and row.base != "truth":
+        if row.has_own_row and not row.uses_ground_truth:
             values = ", ".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
             time = f"{float(f'{measure_milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
             yield [f"`{row.id}`", row.about, values, describe_passes(row), time]

@@ -199,6 +199,27 @@ def test_api_functions_restore_networks_or_random_generators(networks, mine, wra
     assert all(map(torch.equal, models[0].parameters(), weights))
 
 
+@pytest.mark.parametrize("module", [nn.BatchNorm2d(2), nn.Dropout(), nn.Identity()])
+def test_saved_maps_of_networks_in_training_mode_cause_a_warning(networks, module, recwarn):
+    models, maps = [nn.Sequential(copy.deepcopy(module), each).train() for each in networks], [IMAGES] * 3
+    calls = (
+        lambda: rb.perturbation_curve(models[0], IMAGES, LABELS, IMAGES, levels=(0.5,)),
+        lambda: rb.check(models[0], IMAGES, LABELS, {"saved": IMAGES}, fills=("mean",)),
+        lambda: rb.own_network_gain(models, IMAGES, {"saved": maps}),
+    )
+    line = f"a network was in training mode ({type(module).__name__}), and is used in eval mode; compute the maps after"
+    for call, mode in ((call, mode) for call in calls for mode in (True, False)):
+        for model in models:
+            model.train(mode)
+        recwarn.clear()
+        call()
+        warned = any(str(each.message).startswith(line) for each in recwarn)
+        assert warned == (mode and not isinstance(module, nn.Identity))
+    recwarn.clear()
+    API_CALLS["check"](models[0].train(), ())  # a function or an estimator computes its maps in eval mode
+    assert not any("training mode" in str(each.message) for each in recwarn)
+
+
 @pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 def test_check_gives_functions_same_noise_for_each_call_and_network(networks):
     estimators = {
