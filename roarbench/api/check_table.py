@@ -6,12 +6,12 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from roarbench.api.gain_tables import FEW_IMAGES, GainTable, OwnNetworkTable, describe_zero_gains, estimate_gain
+from roarbench.api.gain_tables import GainTable, OwnNetworkTable, estimate_gain, explain_missing_intervals
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
 from roarbench.report.table_record import ROW_KEY, Bar, Table, make_column
 from roarbench.report.table_renderers import make_data_frame
 from roarbench.stats.contrasts import Contrast
-from roarbench.stats.intervals import FEWEST_IMAGES, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
@@ -45,7 +45,7 @@ class CheckTable(GainTable):
     at_chance_warning: str = ""
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
+        """Return a gain in points with its 95 % interval; no interval if 0 on every image, or of one image."""
         return estimate_gain(self.gains[column][name])
 
     def to_dataframe(self) -> "pandas.DataFrame":
@@ -98,14 +98,14 @@ class CheckTable(GainTable):
         """Return the estimator that leads each column; None if no estimator is shown to lead.
 
         The leader has the largest gain of all rows and is significantly above Random; for own-network gain, its verdict
-        in `own_network` is "explains its network", or "above 0" without a search. If the network is at chance, or if
-        there are fewer than 10 images, no estimator leads.
+        in `own_network` is "explains its network", or "above 0" without a search. If the network is at chance, no
+        estimator leads.
         """
         leaders: dict[str, str | None] = dict.fromkeys(self.gains)
         for column, rows in self.gains.items():
             largest = max(row.value for row in rows.values())
             best, *others = [name for name, row in rows.items() if row.value == largest]
-            if others or best in self.controls or self.at_chance_warning or self._has_few_images(column):
+            if others or best in self.controls or self.at_chance_warning:
                 continue
             leading = (OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.ABOVE_ZERO, Verdict.BETTER)
             leaders[column] = best if self._find_verdict(column, best) in leading else None
@@ -116,7 +116,7 @@ class CheckTable(GainTable):
         """Return the pairs of rows whose order in one column is significantly reversed in another.
 
         The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %. If the
-        network is at chance, or if there are fewer than 10 images, there are no such pairs.
+        network is at chance, there are no such pairs.
         """
         opposed = {Verdict.BETTER, Verdict.WORSE}
         pairs = [] if self.at_chance_warning else combinations(self._names, 2)
@@ -125,8 +125,8 @@ class CheckTable(GainTable):
     @property
     def disagreement(self) -> str:
         """Describe each column's leader and the pairs whose order changes significantly, or say why there are none."""
-        if reason := self.at_chance_warning or (FEW_IMAGES if self.images < FEWEST_IMAGES else ""):
-            return reason
+        if self.at_chance_warning:
+            return self.at_chance_warning
         leaders, clauses = self.leaders, []
         for column, leader in ((column, leader) for column, leader in leaders.items() if leader):
             others = [name for name in self._names if name != leader and not self._is_fixed(column, name)]
@@ -148,18 +148,14 @@ class CheckTable(GainTable):
         """Describe the columns, their intervals, and significant disagreements."""
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         computed = [(column, name) for column in self.gains for name in self._names if not self._is_fixed(column, name)]
-        zeros = describe_zero_gains(self.gain(*cell) for cell in computed if not self._has_few_images(cell[0]))
+        missing = explain_missing_intervals(self.gain(*cell) for cell in computed)
         agree = f" {OWN}: the {self.own_network.images} images on which all networks agree." if self.own_network else ""
         own = f"; those of {OWN} also over networks" if self.own_network else ""
-        if own and self._has_few_images(OWN):
-            own = f"; none for {OWN}, because the networks agree on fewer than {FEWEST_IMAGES} images"
-        # of few images, the first line says so
-        intervals = "" if self.images < FEWEST_IMAGES else f"\n95 % intervals over images{own}."
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}, of which the network classifies "
             f"{format_percent_number(self.accuracy)} % correctly; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
-            f"Random's, lerf: less).{agree}{intervals}{zeros}"
+            f"Random's, lerf: less).{agree}\n95 % intervals over images{own}.{missing}"
         )
 
     @property
@@ -174,14 +170,11 @@ class CheckTable(GainTable):
     def _comparisons(self) -> dict[tuple[str, str, str], Comparison]:
         """Compare every pair of rows in each column with enough images; keys: column, two rows in the table's order."""
         pairs = list(combinations(self._names, 2))
-        judged = {column: rows for column, rows in self.gains.items() if not self._has_few_images(column)}
         return judge_comparisons(
-            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in judged.items() for a, b in pairs}
+            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
         )
 
     def _judge(self, column: str, first: str, second: str) -> Verdict:
-        if self._has_few_images(column):
-            return Verdict.SAME
         if comparison := self._comparisons.get((column, first, second)):
             return comparison.verdict
         return self._comparisons[column, second, first].reversed.verdict
@@ -191,9 +184,6 @@ class CheckTable(GainTable):
         if column == OWN and self.own_network:
             return self.own_network.verdicts[name]
         return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
-
-    def _has_few_images(self, column: str) -> bool:
-        return (self.own_network.images if column == OWN and self.own_network else self.images) < FEWEST_IMAGES
 
     def _is_fixed(self, column: str, name: str) -> bool:
         """Return whether a gain is 0 by construction."""

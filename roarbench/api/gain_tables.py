@@ -19,7 +19,7 @@ from roarbench.report.table_renderers import format_html, format_plain_text, mak
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
-from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
+from roarbench.stats.intervals import Estimate, estimate
 from roarbench.stats.own_network_gain import (
     BESIDE_SEARCH,
     FEWEST_PERMUTED,
@@ -32,8 +32,6 @@ from roarbench.stats.verdicts import Verdict
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-
-FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts."
 
 
 class Difference(NamedTuple):
@@ -133,19 +131,18 @@ class GainTable(ABC):
 
 
 def estimate_gain(gain: Contrast) -> Estimate:
-    """Return a gain with its 95 % interval; no interval for few images, and if the gain is 0 on every image.
+    """Return a gain with its 95 % interval; no interval if 0 on every image, or of one image.
 
-    Images without any difference do not show how large a difference on other images may be. No gain is outside -100 to
-    100, so intervals end there; verdicts do not.
+    No gain is outside -100 to 100, so intervals end there; verdicts do not.
     """
-    value, *ends = estimate_over_images(gain)
+    value, *ends = estimate(gain)
     return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
 
 
-def describe_zero_gains(computed: Iterable[Estimate]) -> str:
+def explain_missing_intervals(computed: Iterable[Estimate]) -> str:
     """Explain gains without an interval; empty if all computed gains have one."""
     known = all(gain.low is not None for gain in computed)
-    return "" if known else " 0.0 without an interval: the gain is 0 on every image, which does not show equality."
+    return "" if known else " Without an interval: 0 on every image, or one image; others may differ."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,8 +151,7 @@ class OwnNetworkTable(GainTable):
 
     Attributes:
         gains: Gain by estimator name; None if the removal masks are the same for every network.
-        verdicts: Verdict by estimator name; p values are adjusted for testing all rows. None if there are fewer than 10
-            images, which also give no intervals.
+        verdicts: Verdict by estimator name; p values are adjusted for testing all rows.
         networks: Number of explained networks.
         images: Number of images to which all networks assign the same class; only these are used.
         of: Number of all images.
@@ -178,10 +174,8 @@ class OwnNetworkTable(GainTable):
 
     @cached_property
     def verdicts(self) -> dict[str, OwnNetworkVerdict | None]:
-        """Return the verdict of each estimator that has a gain; None with too few images for verdicts."""
-        few = self.images < FEWEST_IMAGES
-        judged = {name: self.judge.find_own_network_verdict(id_) for name, id_ in self.ids.items()}
-        return {name: None if few and self.gains[name] else verdict for name, verdict in judged.items()}
+        """Return the verdict of each estimator that has a gain."""
+        return {name: self.judge.find_own_network_verdict(id_) for name, id_ in self.ids.items()}
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -192,7 +186,7 @@ class OwnNetworkTable(GainTable):
         return self.judge.protocol.order
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
+        """Return a gain in points with its 95 % interval; no interval if 0 on every image, or of one image."""
         own_gain = self.gains[name]
         return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.gain)
 
@@ -200,8 +194,7 @@ class OwnNetworkTable(GainTable):
         """Compare two rows by the first gain minus the second, paired by images and networks.
 
         A comparison with a row of gain 0 by construction, or with a row's own search, has the verdict of the table. Any
-        other pair is one planned comparison, whose p value is not adjusted. There is no verdict for fewer than 10
-        images, and none for gains whose difference is 0 on every image.
+        other pair is one planned comparison, whose p value is not adjusted.
 
         Raises:
             CallerError: The table has no such row.
@@ -211,11 +204,11 @@ class OwnNetworkTable(GainTable):
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
         one, other = self.gains[first], self.gains[second]
         if one and other:
-            points = estimate_over_images(one.gain.subtract(other.gain))
+            points = estimate(one.gain.subtract(other.gain))
         else:
             points = self.gain(first) if one else self.gain(second).negative
         pair = self.ids[first], self.ids[second]
-        comparison = None if self.images < FEWEST_IMAGES else self.judge.compare(*pair)
+        comparison = self.judge.compare(*pair)
         planned = comparison is not None and self.judge.is_planned_alone(*pair)
         return Difference(
             *points,
@@ -240,15 +233,13 @@ class OwnNetworkTable(GainTable):
         """Describe the measurement, its intervals, and what verdicts compare with."""
         levels = ", ".join(f"{t:g}" for t in self.levels)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
-        zeros = describe_zero_gains(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
+        missing = explain_missing_intervals(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
         search = BESIDE_SEARCH if self.judge.searches else NO_SEARCH[self.order]
-        adjusted = f"verdicts are adjusted for testing all rows. {search}"
-        intervals = f"95 % intervals over images and networks; {adjusted}{zeros}"
         return (
             f"{self.networks} networks; the {self.images} of {self.of} images on which all networks agree; "
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
             f"own map, minus those {past} under that of another network's map.\n"
-            f"{FEW_IMAGES if self.images < FEWEST_IMAGES else intervals}"
+            f"95 % intervals over images and networks; verdicts are adjusted for testing all rows. {search}{missing}"
         )
 
     def present(self) -> Table:

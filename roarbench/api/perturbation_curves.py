@@ -23,9 +23,9 @@ from roarbench.api.user_networks import (
 )
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.common.errors import CallerError
-from roarbench.stats.contrasts import Contrast, measure_means
+from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import compute_trapezoid_weights
-from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images, estimate_shares
+from roarbench.stats.intervals import Estimate, estimate, estimate_shares
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +38,7 @@ class Curve:
     Attributes:
         order: `morf` or `lerf`.
         levels: Removal fractions, including 0.
-        accuracy: In [0, 1], with 95 % intervals over the images; fewer than 10 images give no interval.
+        accuracy: In [0, 1], with 95 % intervals over the images.
         probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1]; wrong if the
             network returns probabilities instead of logits, which causes a warning.
         area: Mean accuracy over the levels by the trapezoid rule, with its interval.
@@ -128,7 +128,7 @@ def perturbation_curve(
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image
     rows = np.vstack([correct, areas])
-    *accuracies, area = _estimate_shares_over_images(measure_means(rows))
+    *accuracies, area = estimate_shares(dict(enumerate(measure_means(rows)))).values()
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)
 
 
@@ -141,8 +141,7 @@ def estimate_mean(correct: Any, other: Any = None) -> Estimate:
 
     Returns:
         Value, low and high for other images of the same kind; values are averaged over seeds. If all values are 0 or 1
-        and `other` is None, the interval is inside [0, 1]. Fewer than 10 images, and differences of 0 alone, give no
-        interval.
+        and `other` is None, the interval is inside [0, 1]; otherwise, equal values give no interval.
 
     Raises:
         CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
@@ -171,12 +170,5 @@ def estimate_mean(correct: Any, other: Any = None) -> Estimate:
         warn_caller(f"{seen}; write values.T if each row is an image")
     (mean,) = measure_means((values - subtracted).mean(0)[None])
     if other is None and np.isin(values, (0, 1)).all():
-        return _estimate_shares_over_images([mean])[0]
-    return estimate_over_images(mean)
-
-
-def _estimate_shares_over_images(means: Sequence[Contrast]) -> list[Estimate]:
-    """Estimate shares in [0, 1]; their intervals are missing for fewer than `FEWEST_IMAGES`."""
-    if means[0].quantities.image_count < FEWEST_IMAGES:
-        return [Estimate(mean.value) for mean in means]
-    return list(estimate_shares(dict(enumerate(means))).values())
+        return estimate_shares({"": mean})[""]
+    return estimate(mean)

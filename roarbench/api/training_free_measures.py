@@ -62,8 +62,7 @@ def check(
 
     Maps are made once per estimator, for the class that the network predicts; maps of the siblings are made only for
     images on which all networks predict the same class. Fills other than `mean` are measured only at the middle level,
-    because ROAD's fill costs several times as much as the network. Fewer than 10 images give no intervals, no leaders
-    and no pairs in opposite orders.
+    because ROAD's fill costs several times as much as the network.
 
     Args:
         model: Any network that returns logits; it is used in evaluation mode.
@@ -146,7 +145,7 @@ def own_network_gain(
 
     Each network is scored after features are removed by every network's map (docs/protocol.md). Effects of a mask on
     all networks cancel, as does the sensitivity of one network to all masks; a map made without the network has a
-    gain of exactly 0. If the networks agree on fewer than 10 images, there are no intervals and no verdicts.
+    gain of exactly 0.
 
     Args:
         networks: Three or more networks with the same inputs and classes; they return logits and are used in eval mode.

@@ -45,8 +45,8 @@ def compute_agreement(first: Mapping[str, Contrast], second: Mapping[str, Contra
         pairs = Pairs.from_contrasts([gains[name] for name in rows])
         values, halves = pairs.differences, pairs.half_widths
         signs.append(np.sign(values))
-        # a pair whose gains cannot differ also counts as significant
-        significant.append((np.abs(values) > halves) | ((values == 0) & (halves == 0)))
+        # without any variance, equal gains are those of equal rows, and others decide nothing
+        significant.append(np.where(halves > 0, np.abs(values) > halves, values == 0))
     norm = np.sqrt(np.count_nonzero(signs[0]) * np.count_nonzero(signs[1]))
     products, settled = signs[0] * signs[1], significant[0] & significant[1]
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))

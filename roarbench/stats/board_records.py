@@ -12,7 +12,7 @@ from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
-VERSION = 7  # increases with every change that gives other numbers for the same predictions
+VERSION = 8  # increases with every change that gives other numbers for the same predictions
 RANDOM = "random"
 ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
 ONE_NETWORK = "for this network only"  # note on boards with a single explained network

@@ -341,15 +341,10 @@ class Judge:
         return [(name, other) for name, other in pairs if name in self.scores.submitted or other in alone]
 
     def compare(self, first: str, second: str) -> Comparison | None:
-        """Compare two rows; None without intervals, and for own-network gains that are equal on every image.
-
-        The p value of a comparison that no column contains is not adjusted.
-        """
+        """Compare two rows; None without intervals. The p value of a comparison in no column is not adjusted."""
         difference, pair = self.subtract_gain(first, second), {first, second}
         zeros = {RANDOM, *self.fixed} if self.own_network else set()
         if difference is None or not self.has_intervals or len(pair) == 1 or pair <= zeros:
-            return None
-        if self.own_network and pair.isdisjoint(zeros) and not difference.varies:
             return None
         return self._find_in_column(first, second) or judge_comparisons({"": difference})[""]
 

@@ -59,6 +59,8 @@ class Quantities:
     pooling: Pooling = Pooling()
     # (k, k): noise of single images that the variances between networks contain, if it was measured and not pooled
     noise: Floats | float = 0.0
+    # (k,): variance from rounding the mean of all networks' deviations to whole predictions, if it is known
+    rounding: Floats | float = 0.0
 
     @classmethod
     def from_images(
@@ -117,12 +119,16 @@ class Quantities:
         vars(pooled)["images"] = self.images  # the same, so it is not computed again
         return pooled
 
-    def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
-        """Measure how far linear combinations, weights (m, k), may be from their true values.
+    def measure_spread(self, weights: Floats, values: Floats, repeated: bool = False) -> Spread:
+        """Measure how far linear combinations, weights (m, k) and values (m,), may be from their true values.
 
         The sources are images, explained networks and training runs. With `repeated`, the spread is that of a
         replication with the same test images around the measured value: both experiments have their own networks,
         training runs and noise of single images, so these variances are doubled.
+
+        No variance of 0 is certain. A combination that did not vary at all, over more than one image, has the variance
+        of images whose signs are random. A variance between networks is at least that of rounding to whole predictions,
+        because few images give networks equal means by chance.
         """
         # few weights of a row differ from 0; sums over these alone, in order, have the same bits beside any other row
         used = weights != 0
@@ -131,10 +137,11 @@ class Quantities:
 
         missing = (used & self.depends).astype(np.float64) @ np.isnan(self.networks) > 0
         known = np.nan_to_num(self.networks)
-        values = np.where(missing, 0.0, sum(factor[:, None] * known[at] for factor, at in terms))
+        levels = np.where(missing, 0.0, sum(factor[:, None] * known[at] for factor, at in terms))
         counts = np.maximum(1, (~missing).sum(1))
-        centred = np.where(missing, 0.0, values - (values.sum(1) / counts)[:, None])
+        centred = np.where(missing, 0.0, levels - (levels.sum(1) / counts)[:, None])
         sums, own_freedom = (centred**2).sum(1), counts - 1
+        sums = np.where(sums > 1e-20 * (levels**2).sum(1), sums, 0.0)  # rounding alone is no variance
         shared, own, network_noise = self._pool_over_rows(terms)
         prior_freedom, shared_freedom, freedom_of_own, training_freedom = self.pooling
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -148,10 +155,16 @@ class Quantities:
         trainings, training_noise = reduce(np.add, (factor**2 * self.trainings[at].T for factor, at in terms))
         pairs = product(terms, repeat=2)
         covariance = reduce(np.add, (f * g * self.images[i, j] for (f, i), (g, j) in pairs))
-        images = np.maximum(0.0, covariance - network_noise / counts - training_noise)
+        images = covariance - network_noise / counts - training_noise
+        images = np.where(images > 1e-12 * covariance, images, 0.0)
         parts = (0 * images, 2 * networks, 2 * trainings) if repeated else (images, networks, trainings)
         freedoms = (0 * images + max(1, self.image_count - 1), freedom, 0 * images + training_freedom)
-        return Spread(np.stack(parts, 1), np.maximum(np.stack(freedoms, 1), 1e-9))
+        variances, roundings = np.stack(parts, 1), self.rounding + 0 * self.units
+        variances[:, 0] += ~variances.any(1) * values**2 / max(1, self.image_count)
+        rounding = reduce(np.add, (factor**2 * roundings[at] for factor, at in terms))
+        variances[:, 1] = np.maximum(variances[:, 1], variances.any(1) * rounding)
+        # a single image does not show how images vary, so nothing is known
+        return Spread((self.image_count > 1) * variances, np.maximum(np.stack(freedoms, 1), 1e-9))
 
     def _pool_over_rows(self, terms: Sequence[tuple[Floats, NDArray[np.intp]]]) -> Floats:
         """Return the pooled variances, (3, m), of sums of terms: factors (m,) times the numbers at positions (m,)."""
@@ -207,12 +220,7 @@ class Contrast:
     @property
     def spread(self) -> Spread:
         """Return how far the number may be from its true value."""
-        return self.quantities.measure_spread(self.weights[None])
-
-    @property
-    def varies(self) -> bool:
-        """Return whether the number could have been another one; differences of equal cells cannot."""
-        return bool(self.spread.totals[0] > 0)
+        return self.quantities.measure_spread(self.weights[None], np.array([self.value]))
 
 
 def measure_spreads(contrasts: Sequence[Contrast], repeated: bool = False) -> Spread:
@@ -223,7 +231,8 @@ def measure_spreads(contrasts: Sequence[Contrast], repeated: bool = False) -> Sp
     variances, freedoms = np.zeros((len(contrasts), 3)), np.full((len(contrasts), 3), np.inf)
     for quantities, numbers in parts.items():
         weights = np.array([contrasts[number].weights for number in numbers])
-        variances[numbers], freedoms[numbers] = quantities.measure_spread(weights, repeated)
+        values = np.array([contrasts[number].value for number in numbers])
+        variances[numbers], freedoms[numbers] = quantities.measure_spread(weights, values, repeated)
     return Spread(variances, freedoms)
 
 
@@ -345,6 +354,7 @@ def join_quantities(first: Quantities, second: Quantities) -> Quantities:
         trainings=np.concatenate([part.trainings for part in parts]),
         pooling=Pooling(*map(min, first.pooling, second.pooling)),  # known at least as well as the variances of both
         noise=_join_blocks(*(part.noise + np.zeros((len(part.units), len(part.units))) for part in parts)),
+        rounding=np.concatenate([part.rounding + 0 * part.units for part in parts]),
     )
 
 

@@ -12,8 +12,6 @@ from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.normal_mixtures import Spread, compute_half_widths
 
 CONFIDENCE = 0.95  # of all intervals
-# images; of tables without information at most 6.6 % have a false verdict, with 8 images up to 9 % (studies/coverage)
-FEWEST_IMAGES = 10
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -42,13 +40,18 @@ def estimate(contrast: Contrast) -> Estimate:
 
 
 def estimate_all(contrasts: Mapping[Key, Contrast], repeated: bool = False) -> dict[Key, Estimate]:
-    """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers.
+    """Return numbers with their symmetric intervals; with `repeated`, the intervals predict a replication's numbers."""
+    return add_intervals(contrasts, measure_spreads(list(contrasts.values()), repeated))
 
-    A number that is 0 on every image has no interval: it does not show how large others may be.
+
+def add_intervals(contrasts: Mapping[Key, Contrast], spread: Spread) -> dict[Key, Estimate]:
+    """Return numbers with their symmetric intervals, from their spread.
+
+    A number that is 0 on every image, or of a single image, has no interval: it does not show how far others may be.
     """
-    halves = compute_half_widths(measure_spreads(list(contrasts.values()), repeated), CONFIDENCE).tolist()
+    halves = compute_half_widths(spread, CONFIDENCE).tolist()
     return {
-        key: Estimate(contrast.value, *((contrast.value - half, contrast.value + half) * bool(half or contrast.value)))
+        key: Estimate(contrast.value, *((contrast.value - half, contrast.value + half) * bool(half)))
         for (key, contrast), half in zip(contrasts.items(), halves, strict=True)
     }
 
@@ -57,7 +60,8 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
     """Return accuracies with intervals inside [0, 1], which are not symmetric (Wilson 1927).
 
     The interval holds every share p from which the measured share is at most as far as sqrt(p (1 - p)) permits, in the
-    proportion of the half width to sqrt(p (1 - p)) at the measured share. At 0 and 1, images alone count.
+    proportion of the half width to sqrt(p (1 - p)) at the measured share. At 0 and 1, images alone count. A share
+    of a single image has an interval only at 0 and 1.
     """
     estimates = {}
     halves = compute_half_widths(measure_spreads(list(contrasts.values())), CONFIDENCE).tolist()
@@ -70,14 +74,9 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
             ratio = half**2 / spread
         middle, reach = (share + ratio / 2) / (1 + ratio), sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
         low, high = (0.0 if share == 0 else middle - reach), (1.0 if share == 1 else middle + reach)
-        estimates[key] = Estimate(contrast.value, float(max(0.0, low)), float(min(1.0, high)))
+        ends = float(max(0.0, low)), float(min(1.0, high))
+        estimates[key] = Estimate(contrast.value, *(ends if ratio else ()))
     return estimates
-
-
-def estimate_over_images(contrast: Contrast) -> Estimate:
-    """Return a number with its interval, which is missing for fewer than `FEWEST_IMAGES`."""
-    few = contrast.quantities.image_count < FEWEST_IMAGES
-    return Estimate(contrast.value) if few else estimate(contrast)
 
 
 def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
@@ -91,7 +90,7 @@ def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
     spread = measure_spreads(contrasts)
     top, bottom = compute_half_widths(Spread(*(part[:2] for part in spread)), CONFIDENCE).tolist()
     one, other, both = spread.totals.tolist()
-    if denominator.value <= bottom:
+    if not 0 < bottom < denominator.value:
         return Estimate()
     correlation = (one + other - both) / 2 / float(np.sqrt(one * other)) if one and other else 0.0
     # the ends are the roots of square * c^2 - 2 * middle * c + rest

@@ -39,13 +39,13 @@ class Spread(NamedTuple):
 def compute_p_values(sizes: Floats, spread: Spread) -> Floats:
     """Compute the two-sided probability of deviations as large as `sizes`, (numbers,), in [0, 1].
 
-    A number without any variance has probability 1 if its size is 0, otherwise 0.
+    A number without any variance has probability 1: nothing was measured that tells how far another may be.
     """
-    sizes = np.abs(np.asarray(sizes, np.float64))
-    p = np.where(sizes > 0, 0.0, 1.0)  # the weights of a quadrature may sum to slightly less than 1
+    sizes, p = np.abs(np.asarray(sizes, np.float64)), np.ones(len(sizes))
     for group, known, parts, freedoms in _group_by_freedom(spread):
         for some, deviations, weights in _list_deviations(known, parts, freedoms):
             at = group[some]
+            # the weights of a quadrature may sum to slightly less than 1
             p[at] = np.where(sizes[at] > 0, (compute_erfc(sizes[at, None] / deviations) * weights).sum(1), 1.0)
     return p
 

@@ -234,6 +234,7 @@ def _measure(keys: Collection[Any], sums: NDArray[np.int16], levels: int) -> Qua
         depends=np.ones(len(keys), np.bool_),
         pooling=Pooling(prior_freedom=0.0),
         noise=np.add.reduce(noise) / (networks * (networks - 1)),
+        rounding=(step * networks / images) ** 2 / 12 / networks,
     )
 
 

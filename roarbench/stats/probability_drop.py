@@ -7,7 +7,7 @@ import numpy as np
 
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import Floats
-from roarbench.stats.intervals import Estimate, estimate_over_images
+from roarbench.stats.intervals import Estimate, estimate
 
 
 class ProbabilityDrop(NamedTuple):
@@ -39,4 +39,4 @@ def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None
 
 
 def _estimate_mean(values: Floats | None) -> Estimate:
-    return Estimate() if values is None else estimate_over_images(measure_means(values[None])[0])
+    return Estimate() if values is None else estimate(measure_means(values[None])[0])

@@ -43,9 +43,9 @@ class Pairs:
         one, other = np.triu_indices(len(contrasts), 1)
         weights, numbers = np.array([contrast.weights for contrast in contrasts]), contrasts[0].quantities
         pooled = numbers.pool_networks(weights, ~np.isin(np.arange(len(contrasts)), list(added)))
-        differences = weights[one] - weights[other]
-        spread = numbers.measure_spread(differences)
-        return cls(values, spread, spread if pooled is numbers else pooled.measure_spread(differences))
+        differences = weights[one] - weights[other], values[one] - values[other]
+        spread = numbers.measure_spread(*differences)
+        return cls(values, spread, spread if pooled is numbers else pooled.measure_spread(*differences))
 
     @cached_property
     def differences(self) -> Floats:
@@ -112,7 +112,7 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     one, other = np.triu_indices(len(pairs.values), 1)
     tested = np.ones(len(one), np.bool_) if among is None else among[one] & among[other]
     sizes, scale = np.abs(pairs.differences), pairs.pooled_half_widths
-    significant = tested & (scale == 0) & (sizes > 0)  # differences that cannot vary
+    significant = np.zeros(len(one), np.bool_)
     open_ = np.flatnonzero(tested & (scale > 0))
     step = 0
     while len(open_):

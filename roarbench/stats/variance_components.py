@@ -103,7 +103,7 @@ def estimate_variance_components(boards: Iterable[Correctness]) -> VarianceCompo
 class _Trainings(NamedTuple):
     """Training runs of a cell on the same rankings."""
 
-    sort_key: tuple[float, ...]  # correct predictions of each run
+    sort_key: tuple[float, ...]  # correct predictions of each run, ascending
     bits: tuple[Bits]
     sums: NDArray[np.int16]  # of each image over the runs
 
@@ -124,7 +124,7 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> PooledVariance
                 whole = len({*names}) == 1
                 if can_vary(group := bits if whole else bits[np.array(names) == name]):
                     sums = board.sums[point] if whole else sum_runs(group)
-                    groups.append(_Trainings(tuple(count_correct(group)), (group,), sums))
+                    groups.append(_Trainings(tuple(sorted(count_correct(group))), (group,), sums))
                     degraded |= point != UNTOUCHED
     if not degraded:
         return None
@@ -234,7 +234,7 @@ _Item = TypeVar("_Item", _Curve, _Trainings)
 
 
 def _list_unique(items: Sequence[_Item]) -> list[_Item]:
-    """List items in an order that does not depend on the rows' order; items with several names are counted once."""
+    """List items in an order that depends neither on rows' nor on runs'; items with several names are counted once."""
     counts = Counter(item.sort_key for item in items)
     keyed = dict[tuple[tuple[float, ...], bytes], _Item]()
     for item in items:

@@ -8,8 +8,8 @@ import numpy as np
 
 from roarbench.common.text import SAME
 from roarbench.stats.contrasts import Contrast, measure_spreads
-from roarbench.stats.intervals import CONFIDENCE, Estimate
-from roarbench.stats.normal_mixtures import Spread, compute_half_widths, compute_p_values
+from roarbench.stats.intervals import Estimate, add_intervals
+from roarbench.stats.normal_mixtures import Spread, compute_p_values
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a column
 
@@ -58,13 +58,9 @@ def judge_comparisons(*columns: Mapping[Key, Contrast], added_rows: Iterable[Key
             had joined the others of its column, which are judged without any.
     """
     contrasts, spread, p_of, q_of = _compute_and_adjust_p_values(columns, set(added_rows))
-    values = [contrast.value for contrast in contrasts.values()]
-    numbers = zip(contrasts, values, compute_half_widths(spread, CONFIDENCE).tolist(), strict=True)
     return {
-        key: Comparison(
-            choose_verdict(value, q_of[key]), p_of[key], q_of[key], Estimate(value, value - half, value + half)
-        )
-        for key, value, half in numbers
+        key: Comparison(choose_verdict(contrasts[key].value, q_of[key]), p_of[key], q_of[key], difference)
+        for key, difference in add_intervals(contrasts, spread).items()
     }
 
 

@@ -218,7 +218,7 @@ def measure_own_network_gains(results: SuiteResults) -> dict[str, Contrast]:
 
 
 def _select_varying_gains(gains: Mapping[str, OwnNetworkGain]) -> dict[str, Contrast]:
-    return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.varies}
+    return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.spread.totals[0]}
 
 
 def is_check(name: str) -> bool:

@@ -167,23 +167,22 @@ def test_interval_of_few_networks_ends_at_largest_possible_gain():
 
 
 @pytest.mark.filterwarnings("ignore:a single class is predicted")
-def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, images):
+def test_one_agreed_image_and_equal_rows_give_no_interval_and_no_evidence(networks, images):
     classes = torch.stack([network(images).argmax(1) for network in networks])
     agreed, others = images[(classes == classes[0]).all(0)], images[(classes != classes[0]).any(0)]
-    nine, ten = (torch.cat([others[:9], agreed[-count:]]) for count in (9, 10))
-    found = rb.own_network_gain(networks, nine, {"mine": gradient, "random": "random"}, levels=LEVELS)
-    assert (found.images, found.of) == (9, 18)
-    assert found.verdicts == {"mine": None, "random": "0 by construction"}
+    one = torch.cat([others[:3], agreed[-1:]])
+    rows = {"mine": gradient, "same": gradient, "random": "random"}
+    found = rb.own_network_gain(networks, one, rows, levels=LEVELS)
+    assert (found.images, found.of) == (1, 4)
+    assert found.verdicts == {"mine": "not shown", "same": "not shown", "random": "0 by construction"}
     assert found.gain("mine") == (found.gains["mine"].gain.value, None, None)
-    assert found.compare("mine", "random")[:5] == (*found.gain("mine"), None, None)
-    assert found.caption.endswith("\nFewer than 10 images: no intervals and no verdicts.")
+    assert found.compare("mine", "random")[:6] == (*found.gain("mine"), 1, 1, "not significantly different")
+    assert found.caption.endswith(" Without an interval: 0 on every image, or one image; others may differ.")
     row = next(row for row in found.present().lines if row[0] == "mine")
-    assert (row[1], row[-1]) == (f"{found.gain('mine').value:+.1f}", "–")
-    frame = found.to_dataframe().set_index("estimator")
-    assert frame["verdict"].isna().to_dict() == {"mine": True, "random": False} and frame["gain_low"].isna().all()
-    assert "Fewer than 10 images" in found.plot().legends[0].get_title().get_text()
-    more = rb.own_network_gain(networks, ten, {"mine": gradient}, levels=LEVELS)
-    assert more.verdicts["mine"] and more.gain("mine").low is not None and "Fewer than" not in more.caption
+    assert (row[1], row[-1]) == ("0.0", "not shown")
+    more = rb.own_network_gain(networks, images, rows, levels=LEVELS)
+    assert more.gain("mine").low is not None and "Without an interval" not in more.caption
+    assert more.compare("mine", "same")[:6] == (0, None, None, 1, None, "not significantly different")
 
 
 def test_levels_that_remove_no_feature_or_all_are_left_out(networks, images):

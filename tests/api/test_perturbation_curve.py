@@ -175,13 +175,6 @@ def test_perturbation_curve_warns_at_chance():
     compute_curve(images=images[:19], labels=labels[::-1][:19], maps=maps[:19])
 
 
-@pytest.mark.parametrize("n", [9, 10])
-def test_fewer_than_ten_images_give_no_interval(n):
-    images, maps = torch.arange(1.0, n + 1).view(n, 1, 1, 1).expand(-1, 1, 2, 2), torch.rand(n, 2, 2)
-    curve = compute_curve(images=images, labels=np.arange(n) % 2, maps=maps)
-    assert (curve.accuracy[1].low is None) == (curve.area.high is None) == (n == 9)
-
-
 def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
     with pytest.warns(UserWarning, match="^levels are left out: 0.1 removes 0 of 4 features$"):
         found = compute_curve(levels=(0.1, 0.5, 1))

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
+from scipy.stats import t as student
 
 import roarbench
 from roarbench.estimators.catalogue import find_estimator
@@ -90,9 +92,12 @@ def test_estimate_mean_pairs_differences_by_image():
     assert found.value == 0.25 and found.low < 0.25 < found.high
     assert roarbench.estimate_mean(one, one) == (0, None, None)
     assert roarbench.estimate_mean(np.stack([one, two])).value == 0.625
-    assert roarbench.estimate_mean([1]) == roarbench.estimate_mean([[3]], [[2]]) == (1, None, None)
-    assert roarbench.estimate_mean(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 9 images
-    assert roarbench.estimate_mean(np.arange(10) % 2).low < 0.5
+    assert roarbench.estimate_mean([3]) == roarbench.estimate_mean([[3]], [[2]])._replace(value=3) == (3, None, None)
+    reach = 2 * student(24).ppf(0.975) / 5  # of 25 equal values, as of values with random signs
+    assert roarbench.estimate_mean(np.full(25, 2.0)) == pytest.approx((2, 2 - reach, 2 + reach))
+    assert roarbench.estimate_mean([1]) == (1, pytest.approx(1 / (1 + norm.ppf(0.975) ** 2)), 1)  # Wilson 1927
+    half = student(1).ppf(0.975) * np.std([1, 3], ddof=1) / np.sqrt(2)
+    assert roarbench.estimate_mean([1, 3]) == pytest.approx((2, 2 - half, 2 + half))
 
 
 def test_estimate_mean_warns_of_more_seeds_than_images():

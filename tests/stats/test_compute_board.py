@@ -304,7 +304,7 @@ def test_matched_verdict_ignores_training_noise_and_gain_of_random():
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
-def test_board_of_a_single_image_has_values(protocol):
+def test_board_of_a_single_image_has_values_without_evidence(protocol):
     """One image has no noise of single images to subtract; a division by 0 ended every command."""
     scores = make_paired_scores()
 
@@ -314,7 +314,13 @@ def test_board_of_a_single_image_has_values(protocol):
     scores = replace(take_first(scores), differences=protocol is MATCHED and take_first(scores.differences) or None)
     judged = compute_board(scores, protocol)
     random, good = (float((scores.differences or scores).correct[name, 0.9].mean()) for name in (RANDOM, "good"))
-    assert row(judged, "good").differences[1].value == pytest.approx(good - (0 if protocol is MATCHED else random))
+    assert row(judged, "good").differences[1] == (
+        pytest.approx(good - (0 if protocol is MATCHED else random)),
+        None,
+        None,
+    )
+    assert {c.verdict for each in judged.rows for c in each.against.values()} == {Verdict.SAME}
+    assert {each.place[1:3] for each in judged.rows if each.place} == {(1, len(judged.rows))}
 
 
 def test_row_compared_with_itself_is_left_out_of_training_variance():

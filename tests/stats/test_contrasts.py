@@ -46,7 +46,7 @@ def test_image_variance_matches_bootstrap_of_images(monkeypatch, at_once, in_one
     # exact, with the bias of n images removed
     deviations = scores.correct[one].mean(0) - scores.correct[one].mean()
     assert cells[one].spread.totals[0] == pytest.approx((deviations**2).sum() / images / (images - 1), rel=1e-12)
-    assert not cells[one].subtract(cells[one]).varies and cells.get(("e9", 0.5)) is None
+    assert cells[one].subtract(cells[one]).spread.totals[0] == 0 and cells.get(("e9", 0.5)) is None
 
 
 def test_whole_moments_are_exact_and_independent_of_order_of_images():
@@ -185,3 +185,4 @@ def test_means_over_images_are_paired():
     assert difference.value == pytest.approx((values[0] - values[1]).mean())
     assert difference.spread.totals[0] == pytest.approx(np.var(values[0] - values[1], ddof=1) / 50)
     assert difference.spread.freedoms[0, 0] == 49
+    assert [one.spread.totals[0] for one in measure_means(np.array([[0.3], [1.0]]))] == [0, 0]  # of a single image

@@ -20,7 +20,7 @@ from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
-from roarbench.stats.intervals import FEWEST_IMAGES, estimate_all
+from roarbench.stats.intervals import estimate_all
 from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, decide_verdicts
@@ -182,8 +182,7 @@ def has_false_check_verdict(images, rows, kept, chance):
         of_map = shared + np.sqrt(0.35) * chance.normal(size=(len(names), 1, images))
         areas = weights[1:] @ (of_map + np.sqrt(0.15) * chance.normal(size=(len(names), len(kept), images)) < limits)
         gains[str(order)] = dict(zip(names, measure_means((areas - areas[0]) * sign), strict=True))
-    # with the true number of images, a table of few images would have no verdicts
-    table = CheckTable(gains, dict.fromkeys(gains, CHECK_LEVELS), max(images, FEWEST_IMAGES), accuracy=0.5)
+    table = CheckTable(gains, dict.fromkeys(gains, CHECK_LEVELS), images, accuracy=0.5)
     return any(table.leaders.values()) or bool(table.reversed)
 
 
@@ -197,11 +196,10 @@ def has_false_own_network_verdict(images, chance, networks=3, rows=4, kept=(0.8,
     return any(verdict is not Verdict.SAME for verdict in verdicts.values())
 
 
-def test_maps_without_information_have_few_false_verdicts_on_fewest_images():
-    chance, tables = np.random.default_rng(1), 150
-    many, few = (
-        np.mean([has_false_check_verdict(images, 8, (0.8, 0.5, 0.3), chance) for _ in range(tables)])
-        for images in (FEWEST_IMAGES, 2)
-    )
-    assert many < 0.05 + 3 * np.sqrt(0.05 * 0.95 / tables) and few > 0.02
-    assert np.mean([has_false_own_network_verdict(FEWEST_IMAGES, chance) for _ in range(tables)]) < 0.05
+@pytest.mark.parametrize("images", [2, 5, 12, 30])
+def test_maps_without_information_have_few_false_verdicts_on_few_images(images):
+    """When gains without measured variation counted as certain, 60, 16, 7 and 3 % and 9 to 29 % had one."""
+    chance, tables = np.random.default_rng(1), 100
+    most = 0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)
+    assert np.mean([has_false_check_verdict(images, 8, (0.8, 0.5, 0.3), chance) for _ in range(tables)]) < most
+    assert np.mean([has_false_own_network_verdict(images, chance, rows=32) for _ in range(tables)]) < most

@@ -110,9 +110,12 @@ def test_significant_pairs_come_from_all_quadrature_nodes(seed):
     assert find_significant_pairs(made)[np.triu_indices(count, 1)].tolist() == (~left).tolist()
 
 
-def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps():
-    apart = find_significant_pairs(Pairs.from_contrasts(make_contrasts([1.0, 1.0, 2.0], np.ones((3, 3)))))
-    assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
+@pytest.mark.parametrize(("images", "constant"), [(6, False), (60, True)])
+def test_significant_pairs_include_constant_gaps_of_many_images(images, constant):
+    """A gap that is the same on each of six images may be chance; equal rows never differ."""
+    contrasts = make_contrasts([1.0, 1.0, 2.0, 90.0], np.diag([0, 0, 0, 1]) + np.ones((4, 4)), images)
+    apart = find_significant_pairs(Pairs.from_contrasts(contrasts))
+    assert not apart[0, 1] and apart[0, 2] == apart[1, 2] == constant and apart[:3, 3].all()
 
 
 def make_gains(values):
@@ -141,9 +144,9 @@ def test_estimate_ratio_matches_manual_computation():
     unit = norm.ppf(0.975)
     part, whole = make_contrasts([10.0, 5.0], np.diag([3.0, 4.0]) ** 2 / unit**2)
     assert estimate_ratio(part, whole) == pytest.approx((2.0, 1.0, 91 / 9))
+    assert estimate_ratio(part, part) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
     (constant,) = make_contrasts([4.0], 0.0)
-    for same in (part, constant):
-        assert estimate_ratio(same, same) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
+    assert estimate_ratio(constant, constant) == pytest.approx((1.0, 1.0, 1.0))
     for value in (3.9, 0.0, -8.0):
         part, whole = make_contrasts([10.0, value], np.diag([3.0, 4.0]) ** 2 / unit**2)
         assert estimate_ratio(part, whole) == Estimate(), "no share of nothing"

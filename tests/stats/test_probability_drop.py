@@ -15,4 +15,6 @@ def test_probability_drop_matches_manual_computation():
     assert drop.aopc.high == pytest.approx(0.175 + 2.262157 * 0.225 / 3, rel=1e-6)
     assert [one.value for one in drop.probabilities] == pytest.approx([0.55, 0.4])
     assert [one.value for one in drop.changes] == pytest.approx([0.25 / 2, (0.75 + 0.2) / 2])
-    assert compute_probability_drop(untouched[:9], degraded[:, :9]).aopc.low is None
+    # of two images, 0.4 and -0.05; the quantile of one degree of freedom is 12.7062
+    assert compute_probability_drop(untouched[:2], degraded[:, :2]).aopc.high == pytest.approx(0.175 + 12.7062 * 0.225)
+    assert compute_probability_drop(untouched[:1], degraded[:, :1]).aopc == (pytest.approx(0.4), None, None)

@@ -10,6 +10,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.own_network_gain import choose_search, compare_with_searches, compute_own_network_gains
+from roarbench.stats.verdicts import Verdict
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
 SEARCHES = {name: Search(length, Order.MORF) for name, length in LENGTHS.items()}
@@ -102,9 +103,9 @@ def test_searches_do_not_change_comparison_with_0(kept):
 
 
 def test_gain_over_search_is_paired(gains):
-    """A copy of the search has a difference of exactly 0, with no spread."""
+    """A copy of the search has a difference of exactly 0, without spread and so without interval."""
     found = compare_with_searches(gains, {"copy": 50.0, "good": 50.0}, LENGTHS)
-    assert found["copy"].comparison.difference == (0.0, 0.0, 0.0)
+    assert found["copy"].comparison == (Verdict.SAME, 1.0, 1.0, (0.0, None, None))
     expected = gains["good"].value - gains["search(passes=50)"].value
     assert found["good"].comparison.difference.value == pytest.approx(expected)
     assert compare_with_searches(gains, {"copy": 50.0}, {}) == {}

@@ -87,7 +87,7 @@ def test_training_variance_matches_manual_computation():
     assert alone.compute_run_standard_deviation(True, 0.9) == alone.trainings.deviation_without_image_noise
 
 
-def test_variance_components_ignore_row_order_and_duplicates():
+def test_variance_components_ignore_order_of_rows_and_runs_and_duplicates():
     board = make_explained_rows(4, 3)
     correct, references = dict(board.correct), dict(board.references)
     turned = replace(board, correct=dict(reversed(correct.items())), references=dict(reversed(references.items())))
@@ -104,6 +104,10 @@ def test_variance_components_ignore_row_order_and_duplicates():
             other.prior_freedom,
         )
         assert once.trainings.freedom == estimate_variance_components(boards).trainings.freedom
+    # two cells with equal runs in another order are one
+    runs = board.correct["random", 0.5]
+    added = [replace(board, correct={**board.correct, ("b", 0.5): cell}) for cell in (runs, runs[::-1])]
+    assert {estimate_variance_components([each]).trainings.freedom for each in added} == {once.trainings.freedom}
 
 
 def test_variance_components_use_available_cells_of_incomplete_row():
