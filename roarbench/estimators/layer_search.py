@@ -26,6 +26,7 @@ from roarbench.estimators.network_facts import recall_facts
 from roarbench.estimators.traced_graph import Place, TracedGraph, Watch
 
 _REMEDY = "leave class-activation maps out, or explain a network that sees each image once"
+_UNSTEADY = f"the network calls other functions for other images, so it has no fixed layer; {_REMEDY}"
 _NOTHING: Tensor = torch.empty(0)
 _LATE = 12  # the layer is nearly always among this number of last cuts, so the other cuts are tested only if it is not
 # an attention pool has one layer with positions after the tensor that it pools: keys, and beside these, values
@@ -40,6 +41,7 @@ class FoundLayer(NamedTuple):
     block: nn.Module | None  # the module whose output this is; None if the next two fields give the place
     call: int = 0  # number of a call of a function of torch
     tensor: int = 0  # number of the tensor among the arguments and results of this call
+    calls: int = 0  # number of all calls in a forward pass
 
 
 class LayerOutput(NamedTuple):
@@ -80,7 +82,7 @@ def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerO
         if (output := _run(model, images, known[key])) is not None:
             return output
         del known[key]  # the network has changed since the search
-    raise RunError(f"the network calls other functions for other images, so it has no fixed layer; {_REMEDY}")
+    raise RunError(_UNSTEADY)
 
 
 def _run(model: nn.Module, images: Tensor, layer: FoundLayer) -> LayerOutput | None:
@@ -95,7 +97,7 @@ def _run(model: nn.Module, images: Tensor, layer: FoundLayer) -> LayerOutput | N
     watch = Watch(keep, {layer.call: [layer.tensor]}) if block is None else block.register_forward_hook(keep)
     with torch.enable_grad(), watch:
         logits: Tensor = model(inputs)
-    if len(kept) != 1 or not kept[0][0].requires_grad:
+    if len(kept) != 1 or not kept[0][0].requires_grad or (isinstance(watch, Watch) and watch.calls != layer.calls):
         return None
     ((tensor, version),) = kept
     if tuple(tensor.movedim(layer.layout.images, 0).shape) != (len(images), *layer.shape):
@@ -113,7 +115,7 @@ def find_layer(model: nn.Module, images: Tensor, layer: str) -> FoundLayer:
     graph = TracedGraph(model, images)
     places = {cut: graph.places[cut] for cut in graph.cuts if cut in graph.places}
     for tested in (list(places)[:_LATE], list(places)):
-        found = _choose_last(graph, _test_cuts(model, images, {cut: places[cut] for cut in tested}))
+        found = _choose_last(graph, _test_cuts(model, images, {cut: places[cut] for cut in tested}, graph.calls))
         if isinstance(found, FoundLayer):
             return found
     nothing = "no tensor with several positions lies on every path from the image to the logits"
@@ -160,7 +162,7 @@ def _find_output_of_block(model: nn.Module, images: Tensor, layer: str) -> Found
     raise RunError(f"layer {layer} {problem}; use layer=last")
 
 
-def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) -> dict[Value, OutputTest]:
+def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place], calls: int) -> dict[Value, OutputTest]:
     """Test tensors of a network in two passes of 11 images; a layout that depends on the weights is none."""
     probes, bands = make_probes(images)
     probes.requires_grad_()  # networks may call other functions without gradients
@@ -174,8 +176,10 @@ def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) 
 
     for perform in (apply_without_neighbours, apply_with_shuffled_weights):
         passes.append({})
-        with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, perform):
+        with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, perform) as watch:
             model(probes)
+        if watch.calls != calls:
+            raise RunError(_UNSTEADY)
     tests, shuffled = passes
     return {
         cut: test if test.layout in (None, shuffled[cut].layout) else shuffled[cut]._replace(layout=None)
@@ -215,7 +219,7 @@ def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> Found
     chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
     layout = tests[chosen].layout
     assert layout is not None
-    return FoundLayer(layout, tests[chosen].shape, None, *graph.places[chosen])
+    return FoundLayer(layout, tests[chosen].shape, None, *graph.places[chosen], graph.calls)
 
 
 def _describe_repeated_module(model: nn.Module, images: Tensor) -> str:

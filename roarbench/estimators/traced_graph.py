@@ -52,6 +52,9 @@ class Watch(TorchFunctionMode):
         report: Called with the place and the tensor.
         places: The numbers of tensors to report, by the number of the call; None for all.
         perform: Calls a function in place of the network.
+
+    Attributes:
+        calls: Number of functions that were called.
     """
 
     def __init__(
@@ -62,11 +65,11 @@ class Watch(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self._report, self._places, self._perform = report, places, perform
-        self._calls = 0
+        self.calls = 0
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        number, options = self._calls, options or {}
-        self._calls += 1
+        number, options = self.calls, options or {}
+        self.calls += 1
         if self._places is not None and number not in self._places:
             return self._perform(call, arguments, options)
         taken = list_tensors((arguments, options))
@@ -87,6 +90,7 @@ class TracedGraph:
     Attributes:
         cuts: Tensors through which every path passes, from the logits to the image, both excluded.
         places: The place at which each tensor of the graph first appears.
+        calls: Number of functions that the network called.
     """
 
     def __init__(self, model: nn.Module, images: Tensor) -> None:
@@ -98,8 +102,9 @@ class TracedGraph:
                 self.places.setdefault((tensor.grad_fn, tensor.output_nr), place)
 
         inputs = images[:1].detach().repeat(_IMAGES, 1, 1, 1).requires_grad_()
-        with torch.enable_grad(), Watch(record):
+        with torch.enable_grad(), Watch(record) as watch:
             logits = model(inputs)
+        self.calls = watch.calls
         if logits.grad_fn is None:
             raise RunError("the network's logits have no gradient, so no layer can be found")
         self._image = torch.autograd.graph.get_gradient_edge(inputs).node

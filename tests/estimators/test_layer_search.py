@@ -382,6 +382,10 @@ REFUSED = {
         lambda inner, x: inner(x) * compute_energy_gradient(inner, x).square().sum((1, 2, 3))[:, None],
         "no layer is suitable: the network's forward computes a gradient",
     ),
+    "more layers for more images": (
+        lambda inner, x: inner.read_out(nn.Sequential(*[inner.point] * len(x))(inner.make_features(x))),
+        "the network calls other functions for other images, so it has no fixed layer",
+    ),
     "no gradient": (lambda inner, x: inner(x).detach(), "the network's logits have no gradient"),
     "no convolution": (
         lambda inner, x: F.linear(x.flatten(1), torch.ones(CLASSES, x[0].numel())),
