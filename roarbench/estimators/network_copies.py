@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Interpreter, Node, symbolic_trace
+from torch.fx import GraphModule, Interpreter, Node, Tracer
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.optim.swa_utils import AveragedModel
@@ -247,9 +247,16 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
     return trace_and_fold_batchnorm(copy_with_plain_layers(model))
 
 
+class _TracerOfImages(Tracer):
+    """A tracer of a network that is called with images alone, so that its other arguments keep their defaults."""
+
+    def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
+        return super().create_args_for_root(lambda network, images: root_fn(network, images), is_module)
+
+
 def trace_and_fold_batchnorm(copied: nn.Module) -> GraphModule:
     """Trace a result of `copy_with_plain_layers` and fold its batch norms, for `fold_batchnorm`."""
-    traced = symbolic_trace(copied)
+    traced = GraphModule(copied, _TracerOfImages().trace(copied))
     output = traced.graph.output_node()
     (result,) = output.args
     if isinstance(result, Node) and "logits" in result.kwargs:

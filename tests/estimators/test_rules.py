@@ -114,6 +114,17 @@ def test_lrp_equals_for_equivalent_layers_and_functions(case, batch):
     assert_near(found, expected, 1e-6)  # an additional step divides by numbers plus 1e-9
 
 
+class WithOptions(Stepwise):
+    def forward(self, x, scale=None, *others, **more):
+        logits = super().forward(x)
+        return logits if scale is None and not others and not more else scale * logits
+
+
+def test_lrp_leaves_further_arguments_at_their_defaults(batch):
+    models = [kind(RELU).double().eval() for kind in (WithOptions, Stepwise)]
+    torch.testing.assert_close(*(importance("lrp", model, batch) for model in models))
+
+
 @pytest.mark.parametrize("pad", [nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.CircularPad2d(1)])
 def test_lrp_returns_relevance_of_padding_to_its_source(pad):
     # the logit is the sum of all 25 numbers of the padded image, and each number has its copies' share
