@@ -274,7 +274,7 @@ WRONG = (
     ("[network]", "[netwrok]", "no key 'netwrok'; did you mean 'network'?"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
-    ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses only one reference; "),
+    ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed explains only one network; "),
     ('["roar"]', '["own-network"]', "references is 1, but own-network compares networks with each other; use 3 "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
     (
