@@ -65,9 +65,8 @@ def render_page(site: Site, address: Address) -> Page:
             alike = [one for one in site.known if one.page == name]
             own = Address(name, address.suite)
             nav.append((name, label, site.get_link(own if own in alike else alike[0])))
-    suite = address.suite or next(iter(site.views), "")
     fields = PAGES[address.page][1](site, address)
-    cite = site.get_page_link("cite", suite) if suite else ""
+    cite = site.get_page_link("cite", address.suite) if address.suite else ""
     return _render_template(address.page, site, nav=nav, cite=cite, **fields)
 
 

@@ -93,7 +93,10 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
     view = site.find_view(address)
     boards = _select_boards_to_cite(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
-    papers = (paper for name in names for paper in collect_papers_and_settings(name, [view.results]).papers)
+    found = (paper for name in names for paper in collect_papers_and_settings(name, [view.results]).papers)
+    papers = list(dict.fromkeys(found))
+    # a submission may give only the address of a paper that another row cites in full
+    numbers = {paper: paper.removeprefix("https://arxiv.org/abs/") for paper in papers}
     return {
         "view": view,
         "figures": [
@@ -101,7 +104,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
         ],
         "permanent": make_file_name(make_address("board", view.slug)),
         "bibtex": "\n\n".join((write_bibtex(view), find_paper("hooker2019benchmark").bibtex)),
-        "papers": list(dict.fromkeys(papers)),
+        "papers": [paper for paper in papers if sum(numbers[paper] in other for other in papers) == 1],
     }
 
 

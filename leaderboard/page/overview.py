@@ -26,11 +26,10 @@ class QuestionColumn(NamedTuple):
 
 def build_overview_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the page: advice on choosing an estimator, and verdicts by kind of data."""
-    columns_by_data, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
+    columns_by_data = defaultdict[str, list[QuestionColumn]](list)
     views = sort_for_display(_drop_repeated_suites(site.views.values()))
     for view in views:
         kind, title, both = _find_kind_of_data(view), shorten_line(view.title, 44), view.combined_board
-        counts[kind] += 1
         # a column for each question of the board of all gains; without it, a column for the suite's first board
         address = make_address("board", view.slug) if both else find_board_address(view, view.board.protocol)
         for number, board in enumerate(both.boards if both else (view.board,)):
@@ -53,7 +52,6 @@ def build_overview_context(site: Site, address: Address) -> dict[str, Any]:
     advices = [advice for view in views if (advice := view.advice)]
     return {
         "tables": tables,
-        "counts": counts,
         "legend": [(", ".join(titles), items) for items, titles in titles_by_items.items()],
         "advice": [advice for advice in advices if advice.front],
         "unadvised": [advice for advice in advices if not advice.front],

@@ -158,6 +158,25 @@ def test_every_page_fits_every_width_and_is_accessible(driver, demo_site):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
+def test_links_in_text_are_underlined_headings_named_and_links_apart(driver, demo_site, width):
+    """The axe-core of the tests is older than these rules of WCAG 2.2 and of good practice."""
+    set_screen(driver, width)
+    load_page(driver, (demo_site / "board-quick-v8.html").as_uri())
+    lines = driver.execute_script(
+        "return [...document.querySelectorAll('p a, dd a')].map((link) => getComputedStyle(link).textDecorationLine)"
+    )
+    assert lines and {*lines} == {"underline"}
+    assert all(text.strip() for text in read_texts(driver, ".board th"))
+    assert min(read_texts(driver, ".board thead button", "getBoundingClientRect().height") or [24]) >= 23.9
+    tops = {*read_texts(driver, ".suites > a", "getBoundingClientRect().top")}
+    assert len(tops) == 1 or min(low - high for high, low in pairwise(sorted(tops))) >= 24
+    intervals = driver.execute_script(
+        "return [...document.querySelectorAll('.board .value small')].map((part) => part.getClientRects().length)"
+    )
+    assert intervals and all(intervals), "a phone has no axis, so a gain needs its interval"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
 def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, width):
     set_screen(driver, width)
     load_page(driver, (demo_site / "index.html").as_uri())
