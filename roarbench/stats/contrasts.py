@@ -159,10 +159,12 @@ class Quantities:
         images = np.where(images > 1e-12 * covariance, images, 0.0)
         parts = (0 * images, 2 * networks, 2 * trainings) if repeated else (images, networks, trainings)
         freedoms = (0 * images + max(1, self.image_count - 1), freedom, 0 * images + training_freedom)
-        variances, roundings = np.stack(parts, 1), self.rounding + 0 * self.units
-        variances[:, 0] += ~variances.any(1) * values**2 / max(1, self.image_count)
-        rounding = reduce(np.add, (factor**2 * roundings[at] for factor, at in terms))
-        variances[:, 1] = np.maximum(variances[:, 1], variances.any(1) * rounding)
+        variances = np.stack(parts, 1)
+        if not (varied := variances.any(1)).all():
+            variances[:, 0] += ~varied * values**2 / max(1, self.image_count)
+        if np.any(self.rounding):
+            rounding = (weights**2 * self.rounding).sum(1)
+            variances[:, 1] = np.maximum(variances[:, 1], variances.any(1) * rounding)
         # a single image does not show how images vary, so nothing is known
         return Spread((self.image_count > 1) * variances, np.maximum(np.stack(freedoms, 1), 1e-9))
 
