@@ -8,6 +8,7 @@ writes the tables of declarations.
 import json
 import re
 import tomllib
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,6 +52,14 @@ def test_statistics_page_names_existing_functions():
     for module, function in named:
         package = "roarbench" if module == "rb" else f"roarbench.stats.{module}"
         assert hasattr(import_module(package), function), f"{module}.{function}"
+
+
+def test_ids_of_example_submissions_have_the_digits_of_their_files():
+    files = [file.read_bytes() for file in (ROOT / "submissions").glob("*.py")]
+    digits = {re.search(rb'NAME = "([^"]+)"', file)[1].decode(): sha256(file).hexdigest()[:8] for file in files}
+    pages = [page.read_text() for page in (*DOCS.glob("*.md"), ROOT / "submissions" / "README.md", ROOT / "README.md")]
+    named = [id_ for page in pages for id_ in re.findall(r"([a-z-]+)@([0-9a-f]{8})", page) if id_[0] in digits]
+    assert len(named) >= 3 and all(digits[name] == seen for name, seen in named), named
 
 
 def describe_data_set(of):
