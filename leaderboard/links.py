@@ -11,6 +11,8 @@ from leaderboard.text_helpers import shorten_line
 
 _IMAGES = {"svg": "image/svg+xml", "webp": "image/webp"}  # from the endings of files that pages show to their types
 
+ADDRESS_PARTS = ("page", "suite", "estimator", "first", "protocol", "second", "unit")
+
 
 class PageNotFound(LookupError):
     """Raised for an address for which the store has no results; the message is a sentence for the reader."""

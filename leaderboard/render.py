@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 
-from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
+from leaderboard.links import ADDRESS_PARTS, Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.page import about, board, estimator, overview
 from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
@@ -74,7 +74,8 @@ def render_live_page(views: Views, query: dict[str, str], all_read: bool = True)
     """Return the app's page for a query, by default the first page; until `all_read`, `views` lacks suites."""
     site = Site(views, list_addresses(views), live=True)
     first = site.first_address if all_read else make_address()
-    page = render_page(site, make_address(**query) if query else first)
+    asked = {name: value for name, value in query.items() if name in ADDRESS_PARTS}  # other sites add words to links
+    page = render_page(site, make_address(**asked) if asked else first)
     unread = "<p class='rb fine'>The other suites are being read.</p>" * (not all_read)
     return Page(page.title, page.html + unread, site.files)
 

@@ -362,7 +362,7 @@ def test_first_page_of_app_computes_neither_ranks_nor_downloads(views, monkeypat
     view = SuiteView(shown.results, shown.folder, store=shown.store)
     for name in ("roarbench.stats.compute_board.Judge.find_rank", "leaderboard.page.board.present_suite_table"):
         monkeypatch.setattr(name, lambda *_: pytest.fail("was computed"))
-    page = render_live_page({view.slug: view}, {})
+    page = render_live_page({view.slug: view}, {"fbclid": "added by another site"})
     assert '<table class="board both"' in page.html and {*page.files} == {"quick-v8.csv", "quick-v8.json"}
 
 
