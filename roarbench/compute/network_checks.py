@@ -101,8 +101,14 @@ def load_state_and_check_logits(model: nn.Module, rebuilt: nn.Module, images: Te
     """Raise CallerError if a network's state dict does not determine the network's logits for normalised images.
 
     `rebuilt` is another instance of the network, built with other random weights. The function loads the state dict of
-    `model` into `rebuilt` and compares the logits of the two networks, which are in eval mode.
+    `model` into `rebuilt` and compares the logits of the two networks, which are in eval mode. CallerError, too, for
+    entries of the state dict that are not dense tensors: files of weights hold nothing else.
     """
+    for key, value in model.state_dict().items():
+        if not isinstance(value, Tensor) or value.layout is not torch.strided or value.is_quantized:
+            kind = "a sparse or quantised tensor" if isinstance(value, Tensor) else describe_type(value)
+            seen = f"'{key}' of the state dict of {name} is {kind}, expected a dense tensor, because weights are stored"
+            raise CallerError(f"{seen}; change this, or use rb.check, which stores no network")
     rebuilt.load_state_dict(model.state_dict())
     logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
     if are_logits_equal(logits, rebuilt_logits):

@@ -2,6 +2,7 @@
 
 from roarbench.common.text import (
     blank_control_characters,
+    describe_error,
     fit_on_one_line,
     format_decimals,
     format_interval,
@@ -41,6 +42,8 @@ def test_join_with_and_has_commas_before_the_last_two_words():
 def test_external_text_is_printable_on_one_line():
     assert fit_on_one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
     assert blank_control_characters("a\nb") == "a b"
+    assert describe_error(ValueError("a\nb")) == "ValueError: a b"
+    assert describe_error(AssertionError()) == "AssertionError"
     assert (fit_on_one_line("12345", 5), fit_on_one_line("123456", 5)) == ("12345", "1234…")
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
     assert wrap_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)
