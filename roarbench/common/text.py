@@ -92,7 +92,7 @@ def fit_on_one_line(text: str, longest: int | None = None) -> str:
 
 def describe_error(error: Exception) -> str:
     """Describe an error by its class and message, on one printable line of at most 160 characters."""
-    return fit_on_one_line(f"{type(error).__name__}: {error}", 160)
+    return fit_on_one_line(f"{type(error).__name__}: {error}".removesuffix(": "), 160)
 
 
 def describe_type(value: object) -> str:

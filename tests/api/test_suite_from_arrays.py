@@ -426,6 +426,20 @@ def test_from_arrays_warns_of_networks_that_return_probabilities(tmp_path, capsy
     assert said in told and ("instead of logits" in told) == bool(said)
 
 
+class WithState(nn.Sequential):
+    """A network whose state dict holds more than weights."""
+
+    def __init__(self, model, sparse):
+        super().__init__(model)
+        self.sparse = sparse
+
+    def get_extra_state(self):
+        return torch.eye(2).to_sparse() if self.sparse else {"scale": 2.0}
+
+    def set_extra_state(self, state):
+        pass
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -440,6 +454,8 @@ def test_from_arrays_warns_of_networks_that_return_probabilities(tmp_path, capsy
         ({"model": lambda x: x}, "the network is a function"),
         ({"model": make_convnet(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
         ({"model": WithChangedOutput(make_convnet(2), lambda y: y - y.mean(0))}, "logits alone than in a batch"),
+        ({"model": WithState(make_convnet(2), False)}, "'_extra_state' of the state dict .* is a dict, expected"),
+        ({"model": WithState(make_convnet(2), True)}, "is a sparse or quantised tensor, expected"),
     ],
 )
 def test_from_arrays_rejects_unusable_images_labels_or_networks(tmp_path, given, words):
