@@ -39,12 +39,12 @@ def suites(
             columns, images = describe_columns(spec.dataset_record), list_user_images(spec.dataset_record)
             for line in (*columns, *describe_images(images)):
                 err.print(line, soft_wrap=True)
-        out.print(descriptions.format_suite(spec), soft_wrap=True)
+        out.print(descriptions.format_suite(spec, out.width), soft_wrap=True)
         err.print(f"next: {propose_command('plan', '--suite', suite)}", soft_wrap=True)
         return
     out.print(descriptions.format_suite_list(out.width), soft_wrap=True)
     plan = propose_command("plan", "--suite", "NAME")
-    out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine", soft_wrap=True)
+    out.print(f"{plan} estimates time, disk and memory; --measure times a suite on this machine")
 
 
 def new_suite(

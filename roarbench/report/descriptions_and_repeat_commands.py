@@ -4,6 +4,8 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -57,8 +59,8 @@ def format_suite_list(width: int) -> str:
     return "\n".join(lines)
 
 
-def format_suite(suite: SuiteSpec) -> str:
-    """Format a suite's content for a terminal."""
+def format_suite(suite: SuiteSpec, width: int) -> str:
+    """Format a suite's content for a terminal of `width` characters."""
     (trainings, images_trained), data = count_suite_training_cost(suite), suite.dataset_record
     images = f"{data.train_images:,} training and {data.test_images:,} test images"
     images += f" (drawn by seed {data.seed})" * bool(data.share)
@@ -70,7 +72,7 @@ def format_suite(suite: SuiteSpec) -> str:
     trained = "from --reference FILE" if data.test_only else _describe_recipe(find_recipe(suite.reference_recipe))
     lines = [
         suite.title,
-        f"  {suite.about}",
+        f"  about        {suite.about}",
         f"  data         {suite.dataset}: {images} of {shape}",
         f"  network      {suite.architecture_names}",
         f"  recipe       {_describe_recipe(suite.recipe_record)}",
@@ -82,7 +84,8 @@ def format_suite(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {format_count(trainings, 'training')}, {images_trained / 1e6:,.2f} M images"]
-    return "\n".join(lines)
+    split = partial(wrap, width=width, subsequent_indent=" " * 15, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(chain.from_iterable(map(split, lines)))
 
 
 def _describe_recipe(recipe: Recipe) -> str:

@@ -48,5 +48,5 @@ def test_boards_and_report_of_table_explain_their_words(view):
 def test_titles_of_table_explain_their_words(view):
     for protocol in view.protocols:
         assert TABLE_WORDS in " ".join(render_words(view.table(protocol)).split())
-    assert TABLE_WORDS in format_suite(view.results.suite)
-    assert TABLE_WORDS not in format_suite(SUITES["quick"])
+    assert TABLE_WORDS in format_suite(view.results.suite, 300)
+    assert TABLE_WORDS not in format_suite(SUITES["quick"], 300)

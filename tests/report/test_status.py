@@ -11,7 +11,7 @@ from roarbench.plan.planned_runs import build_run, describe_run, list_planned_ru
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, decode_network_pair_seed
 from roarbench.plan.suites import SUITES
-from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite_list
+from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite, format_suite_list
 from roarbench.report.status import find_run_states, make_status_record, make_status_table
 from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner
@@ -122,6 +122,8 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
 @pytest.mark.slow
 def test_suite_list_shows_cost_of_every_suite():
     assert [line for line in format_suite_list(80).splitlines() if line[0] != " "] == [s.title for s in SUITES.values()]
+    narrow, wide = (format_suite(SUITES["quick"], width) for width in (60, 1000))
+    assert max(map(len, narrow.splitlines())) <= 60 and narrow.split() == wide.split()
     planted = SUITES["planted"]
     assert len(list_planned_runs(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
     assert count_suite_training_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
