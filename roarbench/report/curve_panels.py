@@ -285,8 +285,10 @@ def _set_up_axes(axes: Axes, chart: Chart, family: str) -> None:
     shown = [end for curve in chart.all_curves for at in curve.points.values() for end in at if end is not None]
     margin = 0.05 * max(max(shown) - min(shown), 0.02)
     axes.set_ylim(min(shown) - margin, max(shown) + margin)
-    template = "{:.4g} %" if chart.y_label == ACCURACY else "{:+.4g}"
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: template.format(100 * value).replace("+0", "0")))
+    signed, unit = ("", " %") if chart.y_label == ACCURACY else ("+", "")
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{100 * value:{signed if value else ''}.4g}{unit}".replace("-", "−"))
+    )
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

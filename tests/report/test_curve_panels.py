@@ -1,6 +1,7 @@
 """Charts of a board, and their figures and files."""
 
 import itertools
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -9,7 +10,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
-from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
+from roarbench.report.curve_panels import (
+    ACCURACY,
+    Chart,
+    PanelCurve,
+    XLabel,
+    make_figure,
+    save_figure,
+    spread_label_positions,
+)
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.suite_charts import make_chart
 from roarbench.stats.intervals import Estimate
@@ -90,6 +99,12 @@ def test_make_figure_draws_bands_with_gaps_for_missing_points():
     assert len(make_figure(make_chart_of(make_curve("grad"), make_curve("ig", missing=range(6)))).axes) == 1
     (axes,) = make_figure(make_chart_of(make_curve("search"))).axes
     assert [text.get_text() for text in axes.texts] == ["search(passes=32)"]  # as in tables
+
+
+def test_ticks_of_gains_have_signs_except_zero():
+    for label, shown in (("gain, points", ["0", "+0.5", "−5"]), (ACCURACY, ["0 %", "0.5 %", "−5 %"])):
+        (axes,) = make_figure(replace(make_chart_of(make_curve("grad")), y_label=label)).axes
+        assert [axes.yaxis.get_major_formatter()(value, 0) for value in (0.0, 0.005, -0.05)] == shown
 
 
 def test_long_name_widens_only_its_column():
