@@ -20,7 +20,12 @@ from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import set_allowed_fill_and_unit, set_explained_networks, set_explained_weights
-from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
+from roarbench.plan.suites import (
+    SUITES,
+    drop_estimators_of_user_suite,
+    find_builtin_suite,
+    make_suite_option_value,
+)
 from roarbench.store.archived_runs import find_keys_even_if_archived
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import ImageSource, hash_record_and_files, list_all_suites, read_suites
@@ -77,13 +82,17 @@ def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
     return _find_suite(name, lambda: read_suites(results.database, name))
 
 
+def _drop_estimators_as_stored(suite: SuiteSpec, stored_suites: Iterable[SuiteSpec]) -> SuiteSpec:
+    """Return a user's suite without the estimators that the stored suite of this version leaves out."""
+    known = [own for own in stored_suites if own.name_in_commands == suite.name_in_commands]
+    return drop_estimators_of_user_suite(suite, known[0].left_out) if known else suite
+
+
 def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) -> SuiteSpec:
     if name.endswith(".toml"):
-        from roarbench.plan.suites import drop_estimators_of_user_suite, read_suite
+        from roarbench.plan.suites import read_suite
 
-        plan = read_suite(Path(name))
-        known = [own for own in read_stored_suites() if own.name_in_commands == plan.name_in_commands]
-        return drop_estimators_of_user_suite(plan, known[0].left_out) if known else plan
+        return _drop_estimators_as_stored(read_suite(Path(name)), read_stored_suites())
     try:
         return find_builtin_suite(name)
     except UnknownName as error:
@@ -111,6 +120,8 @@ def load_suite_results(suite: SuiteSpec, settings: Settings) -> SuiteResults:
 
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Settings) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
+    if suite.own:
+        suite = _drop_estimators_as_stored(suite, read_suites(results.database))
     sources = list_image_sources(results, settings.store, suite.dataset)
     known = [given for *_, given in results.read_seeds_and_removals_by_version(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, settings.weights, list(dict.fromkeys(known)))

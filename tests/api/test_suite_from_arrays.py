@@ -349,6 +349,8 @@ def test_from_arrays_needs_training_images_only_for_training(tmp_path):
     given = make_convnet(10), None, TEST
     suite = roarbench.Suite.from_arrays(*given, protocols=("morf", "lerf"), store=tmp_path)
     assert suite.runnable_plan.dataset_record.test_only and "linear-classifier" not in suite.runnable_plan.estimators
+    roarbench.evaluate(suite, ["random"], store=tmp_path)
+    assert suite.result().stored.suite.estimators == suite.runnable_plan.estimators, "others are not missing"
     words = r"matched trains networks, and there are no training images; .*morf"
     with pytest.raises(roarbench.CallerError, match=words):
         roarbench.Suite.from_arrays(*given, store=tmp_path)
