@@ -23,7 +23,7 @@ from roarbench.api.inputs import to_array, warn_caller, warn_of_byte_values
 from roarbench.api.map_checks import describe_unfit_maps
 from roarbench.api.neutral_settings import use_neutral_settings
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
-from roarbench.api.removal import check_map_shape, drop_channel_axis, warn_of_constant_maps
+from roarbench.api.removal import check_map_shape, drop_channel_axis, warn_of_constant_maps, warn_of_one_map
 from roarbench.api.submission_from_function import adapt_as_in_file, refuse_other_maps
 from roarbench.api.submission_source import make_submission, make_submission_name, warn_of_values_outside_file
 from roarbench.api.suites import Suite, load_suite, make_console
@@ -317,7 +317,8 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
         raise CallerError(f'{name} has no maps of test images; pass {{"test": maps, "train": more}}')
     read: MapsBySplit = {Split(key): [] for key in by_split}
     for key, arrays in by_split.items():
-        for values in map(to_array, arrays if isinstance(arrays, list | tuple) else [arrays]):
+        for given in arrays if isinstance(arrays, list | tuple) else [arrays]:
+            values = to_array(given)
             if values.ndim not in (3, 4) or not values.size or not np.issubdtype(values.dtype, np.number):
                 seen = f"an array of shape {values.shape} and type {values.dtype}"
                 raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -326,6 +327,7 @@ def _read_maps(name: str, maps: object) -> MapsBySplit:
             warn_of_byte_values(f"maps of {name}", values)
             flat = values.reshape(len(values), -1)
             warn_of_constant_maps(f"maps of {name}", (flat == flat[:, :1]).all(1).astype(float).tolist())
+            warn_of_one_map(f"maps of {name}", given)
             floats = convert_to_smallest_float(drop_channel_axis(values))
             read[Split(key)].append(np.require(floats, requirements="W"))  # torch warns of read-only memory
     return read

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers
 from roarbench.api.inputs import is_table
-from roarbench.api.removal import flatten_maps, to_map_tensor
+from roarbench.api.removal import flatten_maps, to_map_tensor, warn_of_one_map
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
@@ -144,8 +144,9 @@ def _read_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> list[
         remedy = "; maps of single images become one array by torch.stack(maps)" if of_single_images else ""
         raise CallerError(f"{seen}, expected {networks}: one for each network{remedy}")
     maps_by_network = [to_map_tensor(array, f"maps of {name}") for array in listed]
-    for maps in maps_by_network:
+    for array, maps in zip(listed, maps_by_network, strict=True):
         flatten_maps(maps, tuple(images.shape), f"the maps of {name}")
+        warn_of_one_map(f"maps of {name}", array)
     return maps_by_network
 
 

@@ -146,6 +146,7 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
     """
     flat = flatten_maps(maps, tuple(pixels.shape))
     inputs.warn_of_byte_values("maps", inputs.to_array(maps))  # a map of all channels is in `flat` for each
+    warn_of_one_map("maps", maps)
     return _rank_rows(flat, compute_image_seeds(pixels).numpy(), seed=0)
 
 
@@ -171,6 +172,15 @@ def warn_of_constant_maps(title: str, tied: Sequence[float]) -> None:
     if constant := tied.count(1.0):
         seen = f"{constant} of {len(tied)} {title} have the same value everywhere, so features are ranked at random"
         inputs.warn_caller(f"{seen}; leave these images out, or correct the maps")
+
+
+def warn_of_one_map(title: str, maps: Any) -> None:
+    """Warn if all maps (n, …) are one map, unless it was repeated without copies, as by `expand`."""
+    array = inputs.to_array(maps)
+    stride = maps.stride()[0] if isinstance(maps, Tensor) else getattr(maps, "strides", (1,))[0]
+    if len(array) > 1 and stride and (array == array[0]).all() and (array != array.flat[0]).any():
+        seen = f"all {len(array)} {title} are equal, as if one array had been filled for each image in turn"
+        inputs.warn_caller(f"{seen}; keep copies, or pass one map by torch.expand or numpy.broadcast_to")
 
 
 def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str) -> Tensor:

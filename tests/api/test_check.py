@@ -257,15 +257,30 @@ def test_check_compares_accuracy_with_largest_class(images):
 @pytest.mark.filterwarnings("ignore:the maps of .* are the same for all networks")
 @pytest.mark.filterwarnings("ignore:network 3 predicts the right class for 30 of 40 images, and the best")
 def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
-    half, mostly = np.ones((40, 6, 6)), np.zeros((40, 6, 6))
-    half[:, :3] = 0
-    mostly[:, :2] = 1
-    maps = {name: [array] * 3 for name, array in {"mostly": mostly, "half": half}.items()}
+    half, mostly = np.ones((6, 6)), np.zeros((6, 6))
+    half[:3] = 0
+    mostly[:2] = 1
+    maps = {name: [np.broadcast_to(one, (40, 6, 6))] * 3 for name, one in {"mostly": mostly, "half": half}.items()}
     words = r"more than 50% of the features in the maps of mostly \(67%\) have the same value"
     with pytest.warns(UserWarning, match=words):
         rb.check(networks[0], images, networks[0](images).argmax(1), maps, networks[1:], levels=(0.5,))
     with pytest.warns(UserWarning, match=words):
         rb.own_network_gain(networks, images, maps, levels=(0.5,))
+
+
+def test_one_map_for_all_images_causes_a_warning_unless_it_was_expanded(networks, images):
+    """A loop that appends the array that it fills for each image gives all images the last map."""
+    labels, buffer, kept = networks[0](images).argmax(1), torch.empty(1, 6, 6), []
+    for image in images:
+        kept.append(buffer.copy_(image[:1]))
+    words = "all 40 maps .*are equal, as if one array had been filled for each image in turn; keep copies, or"
+    for call in (
+        lambda maps: rb.check(networks[0], images, labels, {"mine": maps}, fills=["mean"]),
+        lambda maps: rb.perturbation_curve(networks[0], images, labels, maps),
+    ):
+        with pytest.warns(UserWarning, match=words):
+            call(torch.stack(kept))
+        call(buffer.expand(40, 1, 6, 6))
 
 
 def test_check_counts_constant_maps(networks, images):
