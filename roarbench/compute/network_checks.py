@@ -248,13 +248,17 @@ def _look_like_sigmoid_outputs(logits: Tensor) -> bool:
 
 
 def _list_attributes(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """List the paths and values of buffers and other attributes that are tensors, without parameters."""
-    return [
-        (f"{path}.{name}".lstrip("."), value)
-        for path, module in model.named_modules()
-        for name, value in (vars(module) | dict(module._buffers)).items()
-        if isinstance(value, Tensor)
-    ]
+    """List the paths and values of buffers, and of tensors in other attributes or in dicts of them, without parameters.
+
+    Neurons of spikingjelly keep their state in such a dict.
+    """
+    of_every_module, found = vars(nn.Module()).keys(), []
+    for path, module in model.named_modules():
+        own = {name: value for name, value in vars(module).items() if name not in of_every_module}
+        for name, value in (own | dict(module._buffers)).items():
+            parts = {f"{name}.{key}": part for key, part in value.items()} if type(value) is dict else {name: value}
+            found += [(f"{path}.{key}".lstrip("."), part) for key, part in parts.items() if isinstance(part, Tensor)]
+    return found
 
 
 def describe_changed_gradient(model: nn.Module, images: Tensor, name: str = _NETWORK) -> str:

@@ -44,6 +44,16 @@ class WithMemory(Net):
         return self.potential
 
 
+class WithMemories(WithMemory):
+    """The same, with its state in a dict, as that of spikingjelly."""
+
+    potential = property(lambda self: self.memories["v"], lambda self, now: self.memories.update(v=now))
+
+    def __init__(self):
+        super().__init__()
+        self.memories = {"v": None}
+
+
 NO_STATISTICS = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
 MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
 
@@ -57,6 +67,7 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
         ),
         (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
         (WithMemory().eval(), "called again; its forward keeps potential for the next call: reset this memory at the"),
+        (WithMemories().eval(), r"its forward keeps memories\.v for the next call: reset this memory at the start"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
         (NO_STATISTICS, "an image different logits alone than in a batch"),
         (
