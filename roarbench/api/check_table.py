@@ -149,7 +149,8 @@ class CheckTable(GainTable):
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         computed = [(column, name) for column in self.gains for name in self._names if not self._is_fixed(column, name)]
         missing = explain_missing_intervals(self.gain(*cell) for cell in computed)
-        agree = f" {OWN}: the {self.own_network.images} images on which all networks agree." if self.own_network else ""
+        shared = format_count(self.own_network.images, "image") if self.own_network else ""
+        agree = f" {OWN}: the {shared} on which all networks agree." if shared else ""
         own = f"; those of {OWN} also over networks" if self.own_network else ""
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}, of which the network classifies "

@@ -174,7 +174,7 @@ def _describe_unused_lists(search: LabelSearch, labels: LabelPlan | None, classi
     parts = [p for p, images in lists.items() if len(images) < (1 if p in trains else _MOST) * len(classified)]
     named = [path for path in parts if path in trains or image_folders.is_test_name(stems[path])]
     if named or len(parts) > 1:
-        seen = f"not used: {list_quoted(parts)}, which name some of the images; test images are drawn at random"
+        seen = f"not used: {list_quoted(parts)}, with names of some of the images; test images are drawn at random"
         remedy = "if they list splits, name one train.txt and one test.txt, without an image that is in both"
         yield f"warning: {seen}; {remedy}"
 

@@ -215,8 +215,11 @@ def test_check_names_no_leader_for_network_at_chance():
 
 
 def test_check_names_no_leader_of_one_image(networks, images):
-    one = rb.check(networks[0], images[:1], LABELS[:1], "grad", levels=(0.5,), fills=("mean",))
+    said = torch.stack([network(images).argmax(1) for network in networks])
+    first = images[(said == said[0]).all(0)][:1]
+    one = rb.check(networks[0], first, LABELS[:1], "grad", networks[1:], levels=(0.5,), fills=("mean",))
     assert not any(one.leaders.values()) and one.intervals_to_dataframe()["low"].isna().all()
+    assert "the 1 image on which all networks agree" in one.caption
 
 
 def test_check_gives_no_interval_to_gain_without_any_difference():

@@ -804,8 +804,8 @@ def test_lists_of_some_images_that_are_not_used_are_named(tmp_path, train, test,
         for file, numbers in lists.items()
     }
     said = infer_cats_and_dogs(tmp_path, texts)[2]
-    assert ("which name some of the images; test images are drawn at random; if they list" in said) == bool(named)
-    assert f"warning: not used: {named}, which" in said or not named
+    assert ("with names of some of the images; test images are drawn at random; if they list" in said) == bool(named)
+    assert f"warning: not used: {named}, with" in said or not named
 
 
 @pytest.mark.parametrize(("first", "warns"), [(8, True), (12, False)])
@@ -817,7 +817,7 @@ def test_label_files_of_both_splits_that_share_images_are_no_splits(tmp_path, fi
         (tmp_path / f"{name}.csv").write_text(f"file,label\n{rows}")
     said = []
     infer_dataset(tmp_path, said.append)
-    assert ("warning: not used: 'test.csv', 'train.csv', which name some of the images" in "\n".join(said)) == warns
+    assert ("warning: not used: 'test.csv', 'train.csv', with names of some of the images" in "\n".join(said)) == warns
 
 
 @pytest.mark.parametrize("place", ["", "inner/"])

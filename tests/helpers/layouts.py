@@ -757,7 +757,7 @@ LAYOUTS = [
         train={},
         others=("images/Acorn_Woodpecker/{0-5}.jpg", "images/Anhinga/{0-5}.jpg"),
         texts={"test_images.txt": "path\n" + lines("Acorn_Woodpecker/{4-5}.jpg", "Anhinga/{4-5}.jpg")},
-        chosen="not used: 'test_images.txt', which name some of the images; test images are drawn at random",
+        chosen="not used: 'test_images.txt', with names of some of the images; test images are drawn at random",
     ),
     Layout(
         "Office-Home",
@@ -949,7 +949,7 @@ LAYOUTS = [
             "SplitAndIngreLabel/TR.txt": lines("/1/1_{0-3}.jpg", "/2/1_{0-3}.jpg"),
             "SplitAndIngreLabel/TE.txt": lines("/1/2_{0-1}.jpg", "/2/2_{0-1}.jpg"),
         },
-        chosen="not used: 'SplitAndIngreLabel/TE.txt', 'SplitAndIngreLabel/TR.txt', which name some of the images",
+        chosen="not used: 'SplitAndIngreLabel/TE.txt', 'SplitAndIngreLabel/TR.txt', with names of some of the images",
         written='images = "FOLDER"\nclass_depth = 2\ntrain = "SplitAndIngreLabel/TR.txt"\n'
         'test = "SplitAndIngreLabel/TE.txt"',
     ),
