@@ -54,6 +54,14 @@ class WithMemories(WithMemory):
         self.memories = {"v": None}
 
 
+class WithRecordedNoise(Net):
+    """A network that keeps its random numbers, as augmentations of kornia do."""
+
+    def forward(self, x):
+        self.noise = torch.randn_like(x)
+        return super().forward(x + self.noise)
+
+
 NO_STATISTICS = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
 MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
 
@@ -68,6 +76,7 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
         (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
         (WithMemory().eval(), "called again; its forward keeps potential for the next call: reset this memory at the"),
         (WithMemories().eval(), r"its forward keeps memories\.v for the next call: reset this memory at the start"),
+        (WithRecordedNoise().eval(), "when called again; remove random operations in eval mode"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
         (NO_STATISTICS, "an image different logits alone than in a batch"),
         (
