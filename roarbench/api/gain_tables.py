@@ -135,8 +135,7 @@ def estimate_gain(gain: Contrast) -> Estimate:
 
     No gain is outside -100 to 100, so intervals end there; verdicts do not.
     """
-    value, *ends = estimate(gain)
-    return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
+    return estimate(gain).limit(POINTS)
 
 
 def explain_missing_intervals(computed: Iterable[Estimate]) -> str:

@@ -140,7 +140,8 @@ class Judge:
 
     @cached_property
     def _gain_estimates(self) -> dict[str, Estimate]:
-        return self.estimate_all(self.gains) | dict.fromkeys(self.fixed, Estimate(0.0))
+        gains = {name: gain.limit(POINTS) for name, gain in self.estimate_all(self.gains).items()}
+        return gains | dict.fromkeys(self.fixed, Estimate(0.0))
 
     @cached_property
     def _replication_estimates(self) -> dict[str, Estimate]:
@@ -172,7 +173,7 @@ class Judge:
                 one = one.subtract(random) if one and random else None
             if one:
                 differences[name, t] = one
-        return self.estimate_all(differences) | fixed
+        return {point: one.limit(1.0) for point, one in self.estimate_all(differences).items()} | fixed
 
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""

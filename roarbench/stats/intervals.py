@@ -28,6 +28,10 @@ class Estimate(NamedTuple):
         """Convert a fraction to accuracy points or percent."""
         return Estimate(*(None if end is None else POINTS * end for end in self))
 
+    def limit(self, most: float) -> "Estimate":
+        """Return the estimate with an interval inside -most to most, beyond which the number cannot be."""
+        return Estimate(self.value, *(None if end is None else min(max(end, -most), most) for end in self[1:]))
+
     @property
     def negative(self) -> "Estimate":
         """Return the estimate with the opposite sign."""

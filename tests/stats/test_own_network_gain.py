@@ -82,6 +82,14 @@ def test_board_has_gain_of_each_level(protocol: Protocol, sign: int) -> None:
         assert all(gain.low < gain.value < gain.high for gain in gains)
 
 
+def test_intervals_on_board_end_at_largest_possible_gain() -> None:
+    few = {"row": draw_answers(3, own=0.5)[..., :3]}
+    judge = Judge.from_kept(Correctness(("row",), (0.05, 0.5), {}), OWN_NETWORK, few, frozenset(), {})
+    (row,) = judge.make_board().rows
+    assert abs(estimate(judge.gains["row"]).high) > 100 == max(map(abs, row.gain))
+    assert max(abs(end) for gain in row.differences for end in gain) == 1
+
+
 def test_own_network_gain_is_0_for_maps_that_ignore_network() -> None:
     one_map = np.random.default_rng(0).random((1, 4, 3, 50)) < np.linspace(0.2, 0.9, 4)[:, None, None]
     found = compute_own_network_gain(np.repeat(one_map, 4, axis=0), Order.MORF)
