@@ -5,7 +5,7 @@
 #   false alarms, scores .47 at a ratio of 10, less than one without false alarms that misses 30 % (.62). At a ratio of
 #   .1 they have .70 and .13. H by integration over costs agrees, if the ratio is that of class 0 to class 1.
 # Cause: `_generate_beta_params` (hmeasure/hsource.py) puts the mode of the costs where R's package does, which
-#   documents the ratio as how much more severe errors of class 0 are; the sentence of the Python package turns it round.
+#   documents the ratio as how much more severe errors of class 0 are; the Python package says the opposite.
 # Why it matters: who screens for a disease or fraud sets a ratio above 1, and is told to take the test that misses.
 # Versions: hmeasure 0.1.6, scikit-learn 1.9.1, scipy 1.17.1, numpy 2.4.6. No report was found.
 set -euo pipefail

@@ -5,8 +5,8 @@
 #   probability is .18, with the logistic function of the same logits .37. Of rows said to be about .40, 55 % are of
 #   class 1. Its log loss of .75 is worse than that of the share alone, .65 (.57 with the logistic function), and
 #   `predict` asks for 62 %: it finds 24 % of class 1 instead of 41 %. The AUROC, .73, does not show it.
-# Cause: `predict_proba` (imodels/rule_set/rule_fit.py) takes the softmax of 1 - z and z, as if z were the probability of
-#   a linear regression; `score_linear` (imodels/util/score.py) fits a `LogisticRegression`.
+# Cause: `predict_proba` (imodels/rule_set/rule_fit.py) takes the softmax of 1 - z and z, as if z were the probability
+#   of a linear regression; `score_linear` (imodels/util/score.py) fits a `LogisticRegression`.
 # Why it matters: RuleFit is compared with other readable classifiers by accuracy, F1 and calibration, and its `rules_`
 #   are read as additions to the log odds. `FPLassoClassifier` inherits the method.
 # Versions: imodels 3.0.4, scikit-learn 1.9.1, scipy 1.17.1, numpy 2.4.6, pandas 3.1.1, mlxtend 0.25.0, six 1.17.0. No

@@ -4,9 +4,9 @@
 #   that reaches the other class with the smallest unusual change.
 # Behaviour: with mlxtend 0.25.0 it divides by the distance of the explained row from the median. A change is cheap in
 #   those columns in which the row is unusual already, and dear in a column in which it is ordinary. Of two columns of
-#   equal spread, the second has three times the weight. The row (-2, -0.1) reaches 90 % by 1.2 in the second column; the
+#   equal spread, the second has thrice the weight. The row (-2, -0.1) reaches 90 % by 1.2 in the second column; the
 #   function answers 3.6 in the first, 2.8 times the cost in median absolute deviations (5.1, not 1.8).
-# Cause: `mad = np.abs(np.median(X_dataset, axis=0) - x_reference)` under the comment "compute median absolute deviation"
+# Cause: `mad = np.abs(np.median(X_dataset, axis=0) - x_reference)` below "compute median absolute deviation"
 #   (mlxtend/evaluate/counterfactual.py) holds no median of deviations.
 # Why it matters: the named column and the size of the change are what a counterfactual tells. Both depend on where the
 #   row lies, and columns of counterfactuals cannot be compared between rows.
