@@ -75,7 +75,7 @@ def test_python_page_code_runs(suite, use_small_suite, capsys):
     calls = re.findall(r"`((?:rb\.|table\.|print\(|help\(|from_arrays\()[^`]*)`", prose)
     for call in calls:
         execute(call, f"<{call}>", held)
-    assert len(calls) == 34 and Path("check.png").exists() and Path("my_function.py").exists()
+    assert len(calls) == 37 and Path("check.png").exists() and Path("my_function.py").exists()
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
     assert held["own"].name == "mine" and len(held["published"]) == 15  # of quick 8
