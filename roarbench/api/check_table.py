@@ -169,7 +169,7 @@ class CheckTable(GainTable):
 
     @cached_property
     def _comparisons(self) -> dict[tuple[str, str, str], Comparison]:
-        """Compare every pair of rows in each column with enough images; keys: column, two rows in the table's order."""
+        """Compare every pair of rows in each column; keys: column, two rows in the table's order."""
         pairs = list(combinations(self._names, 2))
         return judge_comparisons(
             {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
