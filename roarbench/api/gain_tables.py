@@ -186,8 +186,7 @@ class OwnNetworkTable(GainTable):
 
     def gain(self, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; no interval if 0 on every image, or of one image."""
-        own_gain = self.gains[name]
-        return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.gain)
+        return self.judge.estimate_gain(self.ids[name])
 
     def compare(self, first: str, second: str) -> Difference:
         """Compare two rows by the first gain minus the second, paired by images and networks.
