@@ -55,7 +55,7 @@ from roarbench.submissions.run_in_sandbox import count_images_per_call, find_ref
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
     ExplainedPart,
-    compute_map_batches,
+    compute_maps_of_part,
     load_entry_point,
 )
 from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
@@ -210,7 +210,7 @@ def _refuse_unrepeatable_maps(
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
     with warnings.catch_warnings():  # a function that ignores all warnings would lose those about itself
-        maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
+        maps = compute_maps_of_part(estimate, part)
     if refusal := find_refusal_of_nonfinite_maps([maps]):
         raise refusal
     return maps

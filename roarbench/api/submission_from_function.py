@@ -20,7 +20,7 @@ from roarbench.compute.networks import DRAWING
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_calls import (
     EstimateFunction,
-    compute_map_batches,
+    compute_maps_of_part,
     find_entry_point,
     load_entry_point,
 )
@@ -82,11 +82,11 @@ def _compare_file_with_function(submission: Submission, function: EstimateFuncti
     part = make_test_case()
     with DRAWING, restore_global_generators():
         try:
-            expected = torch.cat([maps for maps, _ in compute_map_batches(function, part)])
+            expected = compute_maps_of_part(function, part)
         except Refusal:
             return  # the function may be for other networks; `validate` names its faults
         try:
-            made = torch.cat([maps for maps, _ in compute_map_batches(load_entry_point(submission.source), part)])
+            made = compute_maps_of_part(load_entry_point(submission.source), part)
         except Refusal as refusal:
             raise refusal.add_subject(submission.name) from None
     refuse_other_maps(submission.name, made.nan_to_num(), expected.nan_to_num())

@@ -153,6 +153,11 @@ def load_entry_point(source: bytes) -> EstimateFunction:
     return find_entry_point(module)
 
 
+def compute_maps_of_part(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
+    """Return the maps of `compute_map_batches` of all images."""
+    return torch.cat([maps for maps, _ in compute_map_batches(estimate, part)])
+
+
 def compute_map_batches(
     estimate: EstimateFunction, part: ExplainedPart, device: str = "cpu", counter: PassCounter | None = None
 ) -> Iterator[tuple[Tensor, bool]]:
