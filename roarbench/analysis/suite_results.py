@@ -10,13 +10,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.common.text import format_percent_number, join_with_and
+from roarbench.common.text import join_with_and
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.chance import is_at_chance, is_near_chance
+from roarbench.stats.chance import describe_chance, is_at_chance, is_near_chance
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
@@ -373,12 +373,6 @@ class SuiteResults:
         levels = self.list_included_levels(protocol, unit)
         left_out = self.list_suite_levels_not_in(protocol, unit, levels)
         return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}" if left_out else ""
-
-
-def describe_chance(chance: float, classes: int) -> str:
-    """Return chance in percent; if one class is more frequent than others, with a note on the class."""
-    note = " (always the largest class)" if chance > 1 / classes else ""
-    return f"{format_percent_number(chance)}%{note}"
 
 
 def explain_inconsistency(results: Collection[RunResult], usual_weights: str) -> str:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
 
-from roarbench.analysis.suite_results import describe_chance
 from roarbench.api.call_guard import list_foreign_functions
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.common.device_settings import restore_global_generators
@@ -32,7 +31,7 @@ from roarbench.compute.network_checks import (
 )
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.estimators.network_facts import forget_facts
-from roarbench.stats.chance import compute_largest_class_share, is_at_chance, is_near_chance
+from roarbench.stats.chance import compute_largest_class_share, describe_chance, is_at_chance, is_near_chance
 from roarbench.submissions.network_changes import NetworkState
 
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.analysis.suite_results import describe_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError
@@ -45,7 +44,7 @@ from roarbench.execution.run_inputs import get_device_mean
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import drop_estimators_of_user_suite, parse_suite
-from roarbench.stats.chance import compute_largest_class_share, is_at_or_near_chance
+from roarbench.stats.chance import compute_largest_class_share, describe_chance, is_at_or_near_chance
 
 # black in normalised photographs; with 0, a network without biases would hide that an estimator lacks a backward rule
 _BLACK = -2.0

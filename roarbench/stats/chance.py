@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.common.text import format_percent_number
+
 LEVEL = 0.01  # significance level of the test: 1 % of networks at chance are wrongly taken for better than chance
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
@@ -39,3 +41,9 @@ def is_near_chance(correct: int, total: int, chance: float) -> bool:
 def is_at_or_near_chance(correct: int, total: int, chance: float) -> bool:
     """Return whether an accuracy is not significantly above chance, or less than a tenth of the way to 1."""
     return is_at_chance(correct, total, chance) or is_near_chance(correct, total, chance)
+
+
+def describe_chance(chance: float, classes: int) -> str:
+    """Return chance in percent; if one class is more frequent than others, with a note on the class."""
+    note = " (always the largest class)" if chance > 1 / classes else ""
+    return f"{format_percent_number(chance)}%{note}"
