@@ -33,7 +33,7 @@ _UNREAD_LABELS = (
 _UNREAD_NAMES = re.compile("label|annot|meta|truth", re.I)  # in names of files that may give other classes than folders
 # in names of files that may list splits, such as `testList.mat`; `latest.json` and `folder.xml` do not
 _UNREAD_SPLITS = re.compile(r"(?i:split|partition|(?<![a-z])(train|test|fold(?!er)))|Train|Test|Fold(?!er)")
-_BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
+_BEGINNING = re.compile(r"([A-Za-z][^\d/]*?)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
 _MASK_FOLDER = re.compile(r".*(mask|msk|ground_?truth|trimap|segment|annotation|thumbnail).*|gt|thumbs|previews?", re.I)
 _MASK_SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt|label|thumb(?:nail)?)([_ ]?\d+)?$", re.IGNORECASE)
@@ -105,7 +105,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> Layout:
             lines.append(f"warning: splits may be in {list_quoted(unread)}, which roarbench cannot read; {remedy}")
         classified = {*choice.labels.labels} if choice.labels else {path for path in paths if plan.find_class(path)}
         lines += _describe_unused_lists(search, choice.labels, classified)
-    for line in dict.fromkeys((*lines, *describe_unread_archives(root))):
+    for line in dict.fromkeys((*lines, *describe_unread_archives(folder), *describe_unread_archives(root))):
         warn(line)
     labels, train, test = choice.labels, choice.train, choice.test
     depth, read = plan.depth, ""  # level of the class folders below the folder that is read

@@ -47,7 +47,7 @@ def describe_ids_and_codes(table: pa.Table, names: Sequence[str], path: Path) ->
     texts = tabular.read_as_written(table.select(list(whole)), path)
     kinds = dict.fromkeys(tabular.list_category_columns(table), "categories")
     for name in whole:
-        coded = texts[name].filter(pc.match_substring_regex(texts[name], r"^0\d"))
+        coded = texts[name].filter(pc.match_substring_regex(texts[name], r"^0[\dxX]"))
         if not len(coded) and pc.all(pc.match_substring_regex(texts[name], _DATE)).as_py():
             coded = texts[name]
         kinds |= {name: f"such as {coded[0]}"} if len(coded) else {}

@@ -164,23 +164,24 @@ def plan_folders(root: Path, paths: Sequence[str], masks: Sequence[str] = ()) ->
 
 def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
     pairs = image_folders.find_split_pairs(names)
-    if not pairs:  # `train_mini` and `val`: only one name has further words; `rps` and `rps-test-set`
-        trains, tests = filter(is_train_name, names), [*filter(is_test_name, names)]
-        pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
+    if not pairs:  # `train_mini` and `val_data`, whose further words differ; `rps` and `rps-test-set`
+        tests = [*filter(is_test_name, names)]
+        pairs = [(a, b) for a in filter(is_train_name, names) for b in tests]
         others = [name for name in names if name not in tests]
         words_of = {name: image_folders.remove_split_words(name) for name in names}
         pairs += [(a, b) for a in others for b in tests if words_of[a] == words_of[b]]
-        pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, base, a, b)]
+        pairs = [(a, b) for a, b in pairs if _count_common_folders(tree, base, a, b) > 1]
     start = len(make_prefix(base))
     inner = {name: tree.find_innermost(base, name)[start:] for pair in pairs for name in pair}
-    labelled = [(a, b) for a, b in pairs if _have_common_folders(tree, base, inner[a], inner[b])]
+    labelled = [(a, b) for a, b in pairs if _count_common_folders(tree, base, inner[a], inner[b])]
     unlabelled = tuple(dict.fromkeys(b for a, b in pairs if (a, b) not in labelled))
     said = []
     if labelled:
         train, test = labelled[0]
         if skipped := [name for name in unlabelled if pairs.index((train, name)) < pairs.index((train, test))]:
             said.append(f"warning: '{skipped[0]}' has no class folders of '{train}'; '{test}' is used for testing")
-        said += [] if is_train_name(train) else [f"splits: '{train}' to train and '{test}' to test"]
+        line = f"splits: '{train}' to train and '{test}' to test"
+        said += [] if image_folders.find_split_pairs((train, test)) else [line]
         said += _describe_unused(names, train, test)
         return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
     holding = [name for name in names if tree.list_folders(base, name)]
@@ -199,9 +200,9 @@ def _describe_unused(names: Sequence[str], *used: str) -> list[str]:
     return [f"not used: the images in {list_quoted(others)}"] if others else []
 
 
-def _have_common_folders(tree: _Tree, base: str, *folders: str) -> bool:
+def _count_common_folders(tree: _Tree, base: str, *folders: str) -> int:
     one, two = ({*tree.list_folders(tree.find_innermost(base, folder))} - _NEUTRAL for folder in folders)
-    return bool({*map(fold_name, one)} & {*map(fold_name, two)})  # names that differ in case are refused later
+    return len({*map(fold_name, one)} & {*map(fold_name, two)})  # names that differ in case are refused later
 
 
 def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:

@@ -33,7 +33,7 @@ _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "validate", "valid", "val", "dev")
 # words of names like `seg_train`, `TrainImages`, `val2017`, `a. Training Set`
 _NAME_WORDS = re.compile(r"(?!^\w[.)] )(?:[A-Z]?[a-z]+|[A-Z]+)")
-_TRAIN_AND_VALIDATION = re.compile(r"train[_-]?val(id(ation)?)?", re.I)  # `trainval`, to be tested on `test`
+_TRAIN_AND_VALIDATION = re.compile(r"train[_-]?(and[_-]?)?val(id(ation)?)?", re.I)  # `trainval`, to be tested on `test`
 # a column such as `is_test` or `train`, without spaces and underscores; a column `test` may be a result
 _SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
 FALSE_WORDS, TRUE_WORDS = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")

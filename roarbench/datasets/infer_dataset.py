@@ -128,7 +128,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     if not usual_columns:
         seen = "no column has a usual name of a class column; the only column of text, or else the last, is taken"
         usual = table_columns.LABEL_COLUMN_NAMES[0]
-        warn(f"{path.name}: {seen}: '{label}'; if another has the classes, rename it to '{usual}'")
+        warn(f"warning: {path.name}: {seen}: '{label}'; if another has the classes, rename it to '{usual}'")
     for line in table_columns.describe_classes(table, label):
         warn(line)
     if not columns.features:

@@ -23,7 +23,7 @@ LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets"
 NUMBERED_LABEL_NAME = re.compile(r"(label|class|target|category)[_ ]?(\d+|[a-z])", re.I)  # of one of several targets
 # folded names that often stand for a missing label, or for images of no class; of Caltech-101 and Caltech-256, too
 _EMPTY_CLASS = re.compile(
-    r"[?-]|nan|null|#?n/a|background google|257\.clutter|_*(background( noise)?|clutter|unknown|unsure|ignored?|junk"
+    r"[?-]|nan|null|#?n/?a|background google|257\.clutter|_*(background( noise)?|clutter|unknown|unsure|ignored?|junk"
     r"|un(labell?|sort|classifi|categori[sz])ed|misc|todo|corrupt(ed)?|duplicates?|backups?|new folder|unused|removed"
     r"|undefined|uncertain|invalid|rejected|discard(ed)?|excluded|untitled|te?mp|results?|outputs?|previews?)_*"
 )
@@ -186,6 +186,8 @@ def find_label_column(table: pa.Table, path: Path) -> str:
             is_text = tabular.keep_classes_as_text(table, name, path)[name].null_count < table.num_rows
         texts += [name] if is_text else []
     candidates = [*(texts if len(texts) == 1 else []), *possible[-1:]]
+    if GROUP_NAME.fullmatch(candidates[0] if candidates else ""):  # patients are more than their classes
+        candidates.sort(key=lambda name: pc.count_distinct(table[name]).as_py())
     found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
     if found:
         return found

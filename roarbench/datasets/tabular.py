@@ -174,7 +174,7 @@ def _make_parse_options(path: Path) -> pa.csv.ParseOptions:
     if path.name.lower().endswith(".tsv"):
         return pa.csv.ParseOptions(delimiter="\t")
     with pa.input_stream(path, compression="detect") as file:
-        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
+        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines() if line.strip()][:2]
     if not lines:
         return pa.csv.ParseOptions()  # pyarrow reports the error of an empty file
     if lines[0].startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -12,7 +12,7 @@ from roarbench.datasets.file_names import describe_named_groups, describe_names,
 from roarbench.datasets.image_folders import FileGroup, describe_unread_archives
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.undecoded_splits import RawSplit, UserImages
-from tests.helpers.image_files import png
+from tests.helpers.image_files import png, write_pictures
 
 
 def name_images(pattern, count=20):
@@ -160,6 +160,15 @@ def test_archives_beside_class_folders_are_named(tmp_path):
         (tmp_path / name).touch()
     (said,) = describe_unread_archives(tmp_path)
     assert said.startswith("warning: archives are not read: 'dog.tar.gz', 'owl.ZIP'; unpack")
+
+
+def test_archive_beside_the_only_folder_is_named(tmp_path):
+    """Test images were drawn from `train` without a word of `test.zip`."""
+    write_pictures(tmp_path / "train")
+    (tmp_path / "test.zip").touch()
+    said = []
+    infer_dataset(tmp_path, said.append)
+    assert [line for line in said if "archives are not read: 'test.zip'" in line]
 
 
 def test_new_suite_says_what_names_and_archives_suggest(tmp_path):

@@ -76,6 +76,7 @@ def test_is_split_name_rejects_other_words():
         ("Train", "Test", ("Train", "Test")),
         ("seg_train/seg_train", "seg_test/seg_test", ("seg_train/seg_train", "seg_test/seg_test")),
         ("archive/train", "archive/val", ("train", "val")),
+        ("train_mini", "val_data", ("train_mini", "val_data")),
     ],
 )
 def test_infer_dataset_finds_split_folders(tmp_path, train, test, found):

@@ -637,6 +637,14 @@ def test_label_file_beside_hidden_images_is_refused(tmp_path):
         infer_dataset(tmp_path, print)
 
 
+def test_names_of_files_that_begin_with_classes_of_several_words_are_shown(tmp_path):
+    (tmp_path / "images").mkdir()
+    for name in (f"{breed}_{n}.png" for breed in ("Egyptian_Mau", "pug") for n in range(4)):
+        (tmp_path / "images" / name).write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    with pytest.raises(DataError, match="names of the files begin with 'Egyptian_Mau', 'pug'; write a file labels.csv"):
+        infer_dataset(tmp_path, print)
+
+
 def test_accents_of_names_may_have_two_forms(tmp_path):
     """Files of macOS have decomposed accents; tables have composed ones."""
     assert read_labels(tmp_path, "file,label\n\u00e9t\u00e9.png,warm", paths=["e\u0301te\u0301.png"]).labels

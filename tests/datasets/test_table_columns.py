@@ -166,6 +166,8 @@ def test_sort_columns_puts_each_column_into_one_list():
         ({"price": USED["whole_decimal"], "kind": [0, 1] * 4}, "kind"),
         ({"day": LISTED["they hold neither numbers nor text"]["date"], "kind": ["u", "v"] * 4, "z": NUMBERS}, "kind"),
         ({"fold": ["train", "test"] * 4, "kind": [0, 1] * 4}, "kind"),
+        ({"subject": [*"abcd"] * 2, "kind": [0, 1] * 4}, "kind"),  # people are more than their classes
+        ({"group": ["u", "v"] * 4, "age": [40, 50, 60, 70] * 2}, "group"),
         ({"fold": ["train", "test"] * 4, "kind": ["u", "v"] * 4, "z": NUMBERS}, "kind"),
         ({"z": NUMBERS, "kind": pa.array([Decimal(0), Decimal(1)] * 4, pa.decimal128(18, 0))}, "kind"),
         ({"label": pa.array([Decimal("0.00"), Decimal("1.00")] * 4), "z": NUMBERS}, "label"),
@@ -338,6 +340,7 @@ def days(n):
     ("cell", "warned"),
     [
         (lambda n: f"{n % 9:05}", "column 'a' (such as 00000)"),
+        (lambda n: f"0x{n % 9:x}", "column 'a' (such as 0x0)"),
         (lambda n: days(n), "column 'a' (such as 20210101)"),
         (lambda n: f"{days(n)}.0", "column 'a' (such as 20210101.0)"),
         (lambda n: 20_210_000 + n % 50, ""),
@@ -513,7 +516,7 @@ def test_label_file_of_images_names_its_folder(tmp_path):
 def test_guessed_class_column_is_named(tmp_path):
     """A table with its class first and a text feature: the text is taken, and a line says so."""
     path = write_rows(tmp_path / "rows.csv", "outcome,a,sex", lambda n: f"{n % 2},{n % 13},{'MF'[n % 3 == 0]}")
-    assert "no column has a usual name of a class column; " in infer(path)[1]
+    assert "warning: rows.csv: no column has a usual name of a class column; " in infer(path)[1]
     path.write_text(path.read_text().replace("outcome", "label"))
     said = write_rows(tmp_path / "named.csv", "label,a,b", lambda n: f"{n % 2},{n % 13},{n % 7}")
     assert "usual name" not in infer(said)[1]
@@ -546,11 +549,17 @@ def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said
         infer(tmp_path / "rows.csv")
 
 
+def test_empty_lines_in_front_are_no_row_of_names(tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{n % 13},{n % 7},{n % 2}")
+    rows.write_text("\n\n" + rows.read_text())
+    assert infer(rows)[0].columns == () and infer(rows)[0].label_column == "label"
+
+
 @pytest.mark.parametrize(
     ("labels", "warned"),
     [
         *((["0", "1", "-1"], True), (["-1.0", "0.0", "1.0"], True), (["-1", "1"], False), (["0", "1"], False)),
-        *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], False), (["a", "Unknown"], True)),
+        *((["a", "b", "?"], True), (["a", "b", "NaN"], True), (["a", "NA"], True), (["a", "Unknown"], True)),
         *((["0", "1", "999"], True), (["98", "99"], False), (["a", "BACKGROUND_Google"], True)),
         *((["a", "_Results_"], True), (["a", "rejected"], True), (["a", "other"], False)),
     ],

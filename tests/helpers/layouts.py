@@ -870,6 +870,15 @@ LAYOUTS = [
         written='images = "FOLDER"\ntest_share = 0.3',
     ),
     Layout(
+        "LIMUC",
+        train={
+            "train_and_validation_sets/Mayo 0/UC_patient_1_{1-4}.bmp": "Mayo 0",
+            "train_and_validation_sets/Mayo 3/UC_patient_2_{1-4}.bmp": "Mayo 3",
+        },
+        test={"test_set/Mayo 0/UC_patient_3_{1-2}.bmp": "Mayo 0", "test_set/Mayo 3/UC_patient_4_{1-2}.bmp": "Mayo 3"},
+        written='images = "FOLDER"\ntrain = "train_and_validation_sets"\ntest = "test_set"',
+    ),
+    Layout(
         "MNIST as JPG of Kaggle",
         train={"trainingSet/trainingSet/0/img_{1-4}.jpg": "0", "trainingSet/trainingSet/1/img_{5-8}.jpg": "1"},
         others=(
