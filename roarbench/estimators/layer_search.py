@@ -199,13 +199,17 @@ def _keep_nothing() -> torch.autograd.graph.saved_tensors_hooks:
 def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> FoundLayer | str:
     """Return the last cut with a layout, or the reason why there is none."""
     cuts = [cut for cut in graph.cuts if cut in tests]
-    chosen = next((cut for cut in cuts if tests[cut].layout and graph.mixes_between(None, cut)), None)
+    layers = (cut for cut in cuts if tests[cut].layout and graph.mixes_between(None, cut))
+    chosen = next(layers, None)
     later = cuts[: cuts.index(chosen)] if chosen else cuts
     tokens = next((cut for cut in later if tests[cut].has_positions and not tests[cut].layout), None)
     # tokens that are only copied and moved since the chosen layer are the chosen layer's own positions
     if tokens and (chosen is None or graph.mixes_between(chosen, tokens)):
         shape = ", ".join(map(str, ("n", *tests[tokens].shape)))
         return f"the positions of the last layer ({shape}) form no grid that follows the image, as with a class token"
+    if chosen and graph.is_taken_apart(chosen):
+        # keys and values of an attention pool: one joint layer is no later layer than two separate ones
+        chosen = next((cut for cut in layers if graph.mixes_between(cut, chosen)), None)
     if chosen is None:
         views = max((tests[cut].views for cut in cuts), default=1)
         return f"the network joins {views} views of each image in one batch" if views > 1 else ""

@@ -30,6 +30,7 @@ _POINTWISE = {
     *("CudnnBatchNorm", "MiopenBatchNorm", "NativeBatchNorm", "NativeLayerNorm"),
 }
 _LINEAR = {"Addmm", "Linear", "MkldnnLinear", "Mm"}
+_PARTS = {"Select", "Slice", "Split", "SplitWithSizes", "Unbind"}
 _HIDING = {  # operations whose inner operations are not in the graph, with what to do about them
     "CheckpointFunction": "write checkpoint(..., use_reentrant=False)",
     "CompiledFunction": "pass the network that is not compiled",
@@ -143,6 +144,18 @@ class TracedGraph:
                     return True
                 front += self.list_image_parents(value)
         return False
+
+    def is_taken_apart(self, value: Value) -> bool:
+        """Return whether a tensor is the output of a layer with weights of which operations take different parts."""
+        made = value
+        # of an input that is not contiguous, torch adds the bias in an operation of its own
+        while get_operation(made[0]) in _VIEWS | {"Add"} and len(parents := self.list_image_parents(made)) == 1:
+            (made,) = parents
+        uses = [value]
+        while len(uses) == 1:
+            uses = [use for use in self._paths if uses[0] in list_inputs(use[0])]
+        names = {get_operation(use[0]) for use in uses}
+        return get_operation(made[0]) in _LINEAR | {"Convolution"} and len(uses) > 1 and names <= _PARTS
 
     def count_layers_after(self, start: Value) -> int:
         """Count the layers with weights and several positions on the longest path from a cut to the logits."""

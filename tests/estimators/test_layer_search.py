@@ -434,10 +434,36 @@ def test_layers_hidden_by_torch_jit_are_named():
             importance("gradcam", hiding, make_batch())
 
 
-def test_attention_pool_explains_pooled_positions():
+class JointPool(nn.Module):
+    """An attention pool that computes keys and values by one layer, as timm's `AttentionPoolLatent` does."""
+
+    def __init__(self, parts, convolution=False):
+        super().__init__()
+        self.layer, self.parts = nn.Conv1d(6, 12, 1) if convolution else nn.Linear(6, 12), parts
+
+    def forward(self, query, tokens, _):
+        joint = self.layer(tokens.transpose(1, 2)).transpose(1, 2) if self.parts == "chunk" else self.layer(tokens)
+        if self.parts == "unbind":
+            keys, values = joint.unflatten(2, (2, 6)).permute(2, 0, 1, 3).unbind()
+        elif self.parts == "slice":
+            keys, values = joint[..., :6], joint[..., 6:]
+        else:
+            keys, values = joint.chunk(2, dim=2)
+        return (F.scaled_dot_product_attention(query, keys, values),)
+
+
+POOLS = {
+    "separate": lambda: nn.MultiheadAttention(6, 2, batch_first=True),
+    "unbind": lambda: JointPool("unbind"),
+    "slice": lambda: JointPool("slice"),
+    "chunk": lambda: JointPool("chunk", convolution=True),
+}
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_attention_pool_explains_pooled_positions(kind):
     """Keys and values of the pool are computed per position, after the layer; they are no later layers."""
-    inner = make_plain()
-    pool = nn.MultiheadAttention(6, 2, batch_first=True)
+    inner, pool = make_plain(), POOLS[kind]()
     for values in pool.parameters():
         nn.init.normal_(values, std=0.3, generator=seeded(values.numel()))
 

@@ -45,6 +45,11 @@ def make_focalnet():
     return package.FocalNetForImageClassification(package.FocalNetConfig(image_size=SIDE, num_labels=CLASSES, **sizes))
 
 
+def make_siglip():
+    sizes = {"img_size": SIDE, "embed_dim": 32, "depth": 2, "num_heads": 2}
+    return make_timm("vit_base_patch16_siglip_224", **sizes)
+
+
 def wake(network):
     """Draw weights that start near 0, such as heads and layer scales, as if the network were trained."""
     generator = seeded(0)
@@ -66,6 +71,7 @@ NETWORKS = {  # the module whose output, after ReLU if it says so, is the layer,
     "timm tiny_vit": (lambda: make_timm("tiny_vit_5m_224"), "stages", FIRST, False),
     "timm mambaout": (lambda: make_timm("mambaout_femto"), "stages", LAST, False),
     "timm sequencer2d": (lambda: make_timm("sequencer2d_s"), "norm", LAST, False),
+    "timm SigLIP, attention pool": (make_siglip, "norm", TOKENS, False),
     "timm selecsls42": (lambda: make_timm("selecsls42"), "head.1", FIRST, False),
     "transformers FocalNet": (make_focalnet, "focalnet.layernorm", TOKENS, False),
     "transformers Swin": (make_swin, "swin.layernorm", TOKENS, False),
