@@ -66,15 +66,22 @@ def open_store_for_writing(store: Path, db: str, check: Callable[[], object] | N
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find a suite by TOML file or by name, also among the user's suites in the store; `NAME` is the newest version."""
+    missing: list[EmptyStore] = []
 
     def read_stored_suites() -> list[SuiteSpec]:
         try:
             with open_store_for_reading(store, db) as results:
                 return read_suites(results.database, name)
-        except EmptyStore:
+        except EmptyStore as error:
+            missing.append(error)
             return []
 
-    return _find_suite(name, read_stored_suites)
+    try:
+        return _find_suite(name, read_stored_suites)
+    except UnknownName as error:
+        if not missing or isinstance(error, RemovedName) or "did you mean" in str(error):
+            raise
+        raise CallerError(f"no built-in suite '{name}', and {missing[0]}", error.hint) from None
 
 
 def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
@@ -106,9 +113,10 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
                 raise CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml") from None
             advice = "`roarbench new-suite` writes one, `roarbench suites` lists all suites"
             raise CallerError(f"there is no file '{path}'; {advice}") from None
-        if own_suites:
+        beside = f"{name}.toml" if Path(f"{name}.toml").is_file() else ""
+        if own_suites or beside:
             known_names = [*SUITES, *(plan.name_in_commands for plan in own_suites)]
-            raise UnknownName("suite", name, known_names, "suites") from None
+            raise UnknownName("suite", name, known_names, "suites", beside) from None
         raise
 
 

@@ -13,7 +13,7 @@ from roarbench.analysis.load_results import load_from_open_store, open_store_for
 from roarbench.analysis.suite_judges import compare_rows, describe_subtraction, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.gain_tables import Difference, TwoDifferences
-from roarbench.common.errors import CallerError
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.settings import Settings
@@ -225,5 +225,5 @@ class EvaluatedRows:
         if name not in known:
             refuse_name_of_several_submissions(name, known)
             listed = {**self._rows_by_name, **dict.fromkeys(self.rows or known)}
-            raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")
+            raise UnknownName("row", name, listed)
         return name

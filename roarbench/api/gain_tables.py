@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from roarbench.analysis.suite_judges import describe_verdict
 from roarbench.common.enums import Order, Unit
-from roarbench.common.errors import CallerError
+from roarbench.common.errors import UnknownName
 from roarbench.common.text import format_decimals, format_interval
 from roarbench.report.table_record import ROW_KEY, Bar, Table, format_signed_value, format_thousandths, make_column
 from roarbench.report.table_renderers import format_html, format_plain_text, make_data_frame
@@ -199,7 +199,7 @@ class OwnNetworkTable(GainTable):
         """
         for name in (first, second):
             if name not in self.gains:
-                raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
+                raise UnknownName("row", name, self.gains)
         one, other = self.gains[first], self.gains[second]
         if one and other:
             points = estimate(one.gain.subtract(other.gain))

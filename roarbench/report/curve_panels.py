@@ -184,7 +184,7 @@ def check_picture_path(path: Path) -> None:
     """Raise CallerError unless a picture's name ends in .png, .svg or .pdf and its folder exists."""
     if path.suffix.lower() not in FORMATS:
         advice = f"a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
-        raise CallerError(f"cannot draw '{path.name}': {advice}")
+        raise CallerError(f"cannot draw '{path.name or path}': {advice}")
     if not path.parent.is_dir():
         raise CallerError(f"cannot write {path}: there is no folder {path.parent}; create it, or name another folder")
 

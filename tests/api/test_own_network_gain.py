@@ -214,7 +214,7 @@ def test_compare_rows_uses_paired_interval(networks, images):
     assert turned.p_adjusted == beside_zero.p_adjusted and turned.p == beside_zero.p
     assert str(paired).startswith("grad - near: ") and str(paired).endswith(str(paired.verdict))
     assert found.compare("random", "random")[:5] == (0.0, None, None, None, None)
-    with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):
+    with pytest.raises(CallerError, match="no row 'ig'; known: grad, near, random"):
         found.compare("grad", "ig")
 
 

@@ -50,6 +50,8 @@ BAD = [  # commands as they are typed, with a part of the message
     (f"plot {AT} -o /nowhere/x.png", "cannot write /nowhere/x.png: there is no folder /nowhere; create"),
     ("export x.xlsx", "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads; write x.parquet"),
     (f"retry {AT} --store none", NO_STORE),
+    ("table --suite photos --store none", "no built-in suite 'photos', and no results store at none/results.sqlite"),
+    ("table --suite quikc --store none", "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
     ("runs truth --archive bad --store none", "no results store at none/results.sqlite; `roarbench "),
     (
         f"status {AT} --store {__file__}",

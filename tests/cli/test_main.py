@@ -167,7 +167,7 @@ def test_compare_command_matches_gains_of_table(call, made):
     lacking = call("compare", "truth", "truth-inverted", *at)
     assert ": no verdict, because truth-inverted has no gain\n" in lacking.out
     assert lacking.out.rstrip().endswith("Unfinished: 21 of 32 runs are missing; the verdict may change.")
-    assert "there is no row 'nobody' here" in read_refusal(call, "compare", "truth", "nobody", *at)
+    assert "no row 'nobody'; known: " in read_refusal(call, "compare", "truth", "nobody", *at)
 
 
 def test_compare_adjusts_p_of_a_column_alone(call, tmp_path):
