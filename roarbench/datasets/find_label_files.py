@@ -11,7 +11,7 @@ from pathlib import Path
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_quoted
 from roarbench.datasets import image_folders, label_files, label_tables
-from roarbench.datasets.image_folders import has_image_suffix, is_hidden_path
+from roarbench.datasets.image_folders import has_image_suffix
 from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns
 from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES, SPLIT_NAMES, LabelTable, simplify_column_name
 from roarbench.datasets.table_columns import GROUP_NAME, may_name_groups
@@ -196,9 +196,7 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in image_folders.list_all_files_below(root):
         path = file.relative_to(root)
-        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path):
-            continue
-        if PREDICTED.search(path.as_posix()):
+        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or PREDICTED.search(path.as_posix()):
             continue
         above = path.parent.parent.as_posix()
         groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())

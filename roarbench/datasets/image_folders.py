@@ -10,7 +10,7 @@ import gzip
 import os
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -38,31 +38,25 @@ _TRAIN_AND_VALIDATION = re.compile(r"train[_-]?(and[_-]?)?val(id(ation)?)?", re.
 _SPLIT_FLAG = re.compile(r"is(train(ing)?|test(ing)?|val(id(ation)?)?|eval(uation)?|dev)(set|split|image)?|train", re.I)
 FALSE_WORDS, TRUE_WORDS = ("0", "0.0", "false", "no"), ("1", "1.0", "true", "yes")
 _IDX_PREFIXES = {Split.TRAIN: "train", Split.TEST: "t10k"}
-# folders and files that are made by systems and programs, and are no data: of Synology, QNAP and other network drives;
-# Windows; Linux; macOS and its archives; Jupyter, Python, Picasa
-_SYSTEM_FOLDERS = {
-    *("@eadir", "@recycle", "@recently-snapshot", "@tmp", "@__thumb", "#recycle", "#snapshot"),
-    *("$recycle.bin", "system volume information", "lost+found", ".thumbnails", ".trash", ".trashes"),
-    *(".spotlight-v100", ".fseventsd", ".temporaryitems", ".documentrevisions-v100", ".appledouble"),
-    *("network trash folder", "temporary items", "__macosx", "__pycache__", ".ipynb_checkpoints", ".picasaoriginals"),
-}
-_SYSTEM_FILES = {
-    *("thumbs.db", "thumbs.db:encryptable", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", ".ds_store"),
-    *(".picasa.ini", "picasa.ini", ".localized", ".directory", "icon\r"),
-}
-# numbered folders: .Trash-1000 of Linux desktops, FOUND.000 of Windows' disk check
-_NUMBERED_SYSTEM_FOLDER = re.compile(r"\.trash-\d+|found\.\d{3}")
+# folders and files that systems and programs make beside hidden ones: of Synology, QNAP and other network drives;
+# Windows, with FOUND.000 of its disk check; Linux; macOS and its archives; Python, Picasa
+_SYSTEM_FOLDER = re.compile(
+    r"\..*|@(eadir|recycle|recently-snapshot|tmp|__thumb)|#(recycle|snapshot)|\$recycle\.bin|system volume information"
+    r"|lost\+found|network trash folder|temporary items|__macosx|__pycache__|found\.\d{3}",
+    re.I,
+)
+_SYSTEM_FILE = re.compile(r"\..*|(eh)?thumbs(_vista)?\.db(:encryptable)?|(desktop|picasa)\.ini|icon\r", re.I)
 _APPLE_DOUBLE = "._"  # prefix of the files in which macOS keeps attributes on foreign disks: `._photo.jpg`
 
 
 def is_system_folder(name: str) -> bool:
-    """Return whether a folder of this name is made by a system or a program, such as `@eaDir`; case is ignored."""
-    return name.lower() in _SYSTEM_FOLDERS or _NUMBERED_SYSTEM_FOLDER.fullmatch(name.lower()) is not None
+    """Return whether a folder of this name is hidden, or made by a system or a program, such as `@eaDir`."""
+    return _SYSTEM_FOLDER.fullmatch(name) is not None
 
 
 def is_system_file(name: str) -> bool:
-    """Return whether a file of this name is made by a system or a program, such as `Thumbs.db`; case is ignored."""
-    return name.lower() in _SYSTEM_FILES or name.startswith(_APPLE_DOUBLE)
+    """Return whether a file of this name is hidden, or made by a system or a program, such as `Thumbs.db`."""
+    return _SYSTEM_FILE.fullmatch(name) is not None
 
 
 def describe_left_out(counts: Counter[str]) -> str:
@@ -92,7 +86,7 @@ def list_class_names(folder: Path) -> list[str]:
     """Return the sorted names of the class folders in a folder, without hidden folders and those that systems make."""
     with convert_read_errors(folder, "name a folder that has one folder of images per class", DataError):
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
-        return sorted(name for name in names if not name.startswith(".") and not is_system_folder(name))
+        return sorted(name for name in names if not is_system_folder(name))
 
 
 def join_paths(*parts: str) -> str:
@@ -111,12 +105,9 @@ def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
     Raises DataError if a folder cannot be read, or a link leads to a missing file.
     """
     for parent, names in _walk_folders(folder / inside, Counter()):
-        below = parent.relative_to(folder)
-        if is_hidden_path(below):
-            continue
-        prefix = make_prefix(str(below))  # strings, because a Path for each file takes long
+        prefix = make_prefix(str(parent.relative_to(folder)))  # strings, because a Path for each file takes long
         for name in names:
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):  # noqa: PTH122
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122
                 if not os.path.exists(f"{parent}/{name}"):  # noqa: PTH110
                     raise DataError(f"{parent / name} is a link to a missing file; repair or remove the link")
                 yield prefix + name
@@ -126,15 +117,11 @@ def has_image_suffix(file: Path) -> bool:
     return file.suffix.lower() in IMAGE_SUFFIXES
 
 
-def is_hidden_path(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
 def list_all_files_below(folder: Path, left_out: Counter[str] | None = None) -> Iterator[Path]:
     """Yield the files below a folder; raise DataError if a folder cannot be read.
 
-    Links to folders are followed, except links that lead back to a parent folder. Folders and files that systems make,
-    such as `@eaDir`, are left out; `left_out` counts their names and the names of hidden folders and images.
+    Links to folders are followed, except links that lead back to a parent folder. Hidden folders and files, and those
+    that systems make, such as `@eaDir`, are left out; `left_out` counts their names, but not those of hidden texts.
     """
     for parent, names in _walk_folders(folder, Counter() if left_out is None else left_out):
         yield from (parent / name for name in names)
@@ -145,15 +132,15 @@ def _walk_folders(folder: Path, left_out: Counter[str]) -> Iterator[tuple[Path, 
     parents = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         own_parents = parents.pop(Path(parent))
-        left_out.update(name for name in folders if is_system_folder(name) or name.startswith("."))
+        left_out.update(filter(is_system_folder, folders))
         folders[:] = [name for name in folders if not is_system_folder(name)]
         for name in list(folders):
             target = (Path(parent) / name).resolve()
             if target in own_parents:
                 folders.remove(name)
             parents[Path(parent) / name] = (*own_parents, target)
-        for name in files:
-            if is_system_file(name) or name.startswith(".") and has_image_suffix(Path(name)):
+        for name in filter(is_system_file, files):
+            if not name.startswith(".") or has_image_suffix(Path(name)):
                 left_out[f"{_APPLE_DOUBLE}*" if name.startswith(_APPLE_DOUBLE) else name] += 1
         yield Path(parent), [name for name in files if not is_system_file(name)]
 
@@ -256,7 +243,8 @@ def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.
 
 
 _SAVE = "save images as PNG in a folder per class"
-_ARRAYS = f"in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md), or {_SAVE}"
+# for files of kinds that are not read
+CONVERT = f"{_SAVE}, and tables as CSV; in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md)"
 _ARCHIVE = r".*\.(tar|zip|7z|rar|tar\.\w+|tgz|tbz2?|txz|gz|bz2|xz|zst)"
 
 
@@ -270,39 +258,24 @@ class _Kind(NamedTuple):
 
 # the first kind that fits is meant
 _KINDS = (
-    _Kind(r"(data_batch_\d|test_batch)(\.bin)?", "a file of CIFAR-10", f'write known = "cifar10", or {_SAVE}'),
     _Kind(r"(train|t10k)-(images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format",
         f"read it with --data FOLDER and a suite on MNIST-like images, such as fashion-mnist, or {_SAVE}"),
     _Kind(r"emnist-.*ubyte(\.gz)?", "a file of EMNIST, whose images are stored transposed",
         f"exchange rows and columns of each image, and {_SAVE}"),
-    _Kind(r".*[-.](images|labels)[-.]idx\d-ubyte(\.gz)?", "an IDX file, MNIST's format", _SAVE),
     _Kind(r".*\.arrow", "an Arrow file, as save_to_disk of Hugging Face datasets writes",
         'write parquet into a new folder: datasets.load_from_disk(FOLDER).to_parquet("train.parquet"), where FOLDER is '
         'that of the .arrow files, and so for "test"'),
-    _Kind(r".*\.(np[yz]|mat|h5|hdf5?|nc|zarr|pkl|pickle|p|joblib|pth?)|(train|test|unlabeled)_[xy]\.bin|train|test",
-        "a file of arrays or objects", _ARRAYS),
-    _Kind(r".*\.(tfrec|tfrecords?(-.*)?|mdb|lmdb|rec|beton|msgpack|lance|mds)", "a database of records", _SAVE),
-    _Kind(r".*\.(db|sqlite3?|duckdb|feather)", "a database or data frame",
-        "write parquet, a CSV file, or image files in a folder per class"),
-    _Kind(r".*\.(dcm|dicom|nii(\.gz)?|mha|mhd|nrrd|heic|heif|jxl|svg|psd|eps|pdf|exr|hdr|cr2|nef|arw|dng|fits?)",
-        "an image in a format that is not read", f"{_SAVE}, with 8 or 16 bits"),
-    _Kind(r".*\.(mp4|avi|mov|mkv|webm)", "a video", f"{_SAVE}, a frame of each scene"),
     _Kind(r".*\.(csv|tsv|txt|parquet)\.\w+", "a packed table", "unpack it and name the unpacked file"),
     _Kind(_ARCHIVE, "an archive", "unpack it and name the folder that holds one folder per class"),
 )  # fmt: skip
-# kinds that also describe the files beside them
-_TABLE_KINDS = (
-    _Kind(r".*\.(xlsx?|ods)", "a spreadsheet", "save it as CSV and name the CSV file"),
-    _Kind(r".*\.(jsonl?|ndjson)", "a JSON file", "name the folder of the images, or save a table as CSV"),
-)
 
 
-def refuse_unsupported_file(file: Path, is_image: bool) -> None:
+def refuse_unsupported_file(file: Path) -> None:
     """Raise DataError for a file that is no table, if it is an image or of a known kind."""
-    if is_image:
+    if has_image_suffix(file):
         remedy = "name the folder that holds one folder of images per class"
         raise DataError(f"{file} is a single image; {remedy}")
-    if kind := _find_kind(file, (*_KINDS, *_TABLE_KINDS)):
+    if kind := _find_kind(file):
         raise DataError(f"{file} is {kind.seen}; {kind.remedy}")
 
 
@@ -316,24 +289,17 @@ def describe_unread_archives(folder: Path) -> Iterator[str]:
 
 def refuse_folder_without_images(folder: Path, files: Sequence[Path], table_suffixes: tuple[str, ...]) -> NoReturn:
     """Raise DataError for a folder without images and parquet files; the message says what the folder holds instead."""
-    tables = [file for file in files if file.name.lower().endswith(table_suffixes)]
-    for kinds in (_KINDS, () if tables else _TABLE_KINDS):
-        by_kind = defaultdict[_Kind, list[Path]](list)
-        for file in sorted(files):
-            if kind := _find_kind(file, kinds):
-                by_kind[kind].append(file)
-        if by_kind:
-            kind = min(by_kind, key=kinds.index)
-            example, *others = by_kind[kind]
-            more = f", as {len(others)} more," if others else ""
-            raise DataError(f"{folder} has no image: {example.relative_to(folder)}{more} is {kind.seen}; {kind.remedy}")
-    if tables:
-        raise DataError(f"{folder} has no image, but the table {tables[0].name}; name the file itself: {tables[0]}")
-    held = describe_endings(files)
-    seen = f"files of other kinds: {held}" if held else "no file at all"
+    of_kinds = [(kind, file) for file in sorted(files) if (kind := _find_kind(file))]
+    if of_kinds:
+        kind, example = min(of_kinds, key=lambda pair: _KINDS.index(pair[0]))
+        raise DataError(f"{folder} has no image: {example.relative_to(folder)} is {kind.seen}; {kind.remedy}")
+    if table := next((file for file in files if file.name.lower().endswith(table_suffixes)), None):
+        raise DataError(f"{folder} has no image, but the table {table.name}; name the file itself: {table}")
+    if held := describe_endings(files):
+        raise DataError(f"{folder} has no image, but files of other kinds: {held}; {CONVERT}")
     remedy = "name a folder that has one folder of images per class, or parquet files"
-    raise DataError(f"{folder} has no image, but {seen}; {remedy}" if held else f"{folder} has {seen}; {remedy}")
+    raise DataError(f"{folder} has no file at all; {remedy}")
 
 
-def _find_kind(file: Path, kinds: Sequence[_Kind]) -> _Kind | None:
-    return next((kind for kind in kinds if re.fullmatch(kind.pattern, file.name.lower())), None)
+def _find_kind(file: Path) -> _Kind | None:
+    return next((kind for kind in _KINDS if re.fullmatch(kind.pattern, file.name.lower())), None)

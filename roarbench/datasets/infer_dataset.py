@@ -87,9 +87,10 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             record = choose_value_scale(record, open_undecoded_splits(record, None)[Split.TRAIN], warn)
     else:
         if folder.is_file():
-            image_folders.refuse_unsupported_file(folder, image_folders.has_image_suffix(folder))
+            image_folders.refuse_unsupported_file(folder)
         state, kinds = "a file" if folder.exists() else "missing", " or ".join(tabular.TABLE_SUFFIXES)
-        raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a {kinds} file")
+        seen = f"{folder} is {state}; name a folder of class folders or of parquet files, or a {kinds} file"
+        raise DataError(f"{seen}; {image_folders.CONVERT}" if folder.exists() else seen)
     if record.train_images < _FEW_PER_CLASS * record.classes:
         noun = "rows" if record.own == TABLE else "images"
         seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
@@ -176,8 +177,7 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     for parent in filter(Path.is_dir, parents):
         for name in image_folders.list_class_names(parent):
             files = image_folders.list_all_files_below(parent / name)
-            foreign = (file for file in files if not image_folders.has_image_suffix(file))
-            others += (file for file in foreign if not image_folders.is_hidden_path(file.relative_to(parent)))
+            others += (file for file in files if not image_folders.has_image_suffix(file))
     if others:
         endings = image_folders.describe_endings(others)
         warn(f"warning: files without the ending of an image file are left out: {endings}")
@@ -241,7 +241,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         files = parquet_files.list_split_files(folder)
     listed = {file.resolve() for part in files.values() for file in part}
     below = (file.relative_to(folder) for file in image_folders.list_all_files_below(folder))
-    tables = [path for path in below if path.suffix.lower() == ".parquet" and not image_folders.is_hidden_path(path)]
+    tables = [path for path in below if path.suffix.lower() == ".parquet"]
     if unread := sorted(path.as_posix() for path in tables if (folder / path).resolve() not in listed):
         warn(f"warning: not read: {list_quoted(unread)}, to which README.md or their names give no split")
     pairs = image_folders.find_split_pairs(files)

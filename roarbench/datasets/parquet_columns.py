@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import list_quoted, list_some
+from roarbench.common.text import fit_on_one_line, list_quoted, list_some
 from roarbench.datasets import parquet_files, table_columns, tabular
 from roarbench.datasets.label_tables import PATH_NAMES, SPLIT_NAMES, simplify_column_name
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
-_PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
+_LONGEST_TYPE = 40  # characters
 _NO_LABEL_NAMES = {*PATH_NAMES, *SPLIT_NAMES} - {"name"}
 _NO_NUMBERS = np.empty(0, np.int64)
 _LARGEST = 2**53  # larger floats are not exact, and larger unsigned numbers do not fit into int64
@@ -38,10 +38,7 @@ def has_image_column(file: Path) -> bool:
 
 
 def find_image_and_label_columns(file: Path) -> tuple[str, str]:
-    """Return the columns of images and of classes in a file; raise DataError if either is missing or unclear.
-
-    An error for a file without images says whether it has arrays or paths instead, or is a table of numbers.
-    """
+    """Return the columns of images and of classes in a file; raise DataError if either is missing or unclear."""
     schema = parquet_files.read_schema(file)
     kinds = {field.name: field.type for field in schema}
     images = [name for name, kind in kinds.items() if is_image_type(kind)]
@@ -49,30 +46,11 @@ def find_image_and_label_columns(file: Path) -> tuple[str, str]:
     unlikely = {name for name in classes if simplify_column_name(name) in _NO_LABEL_NAMES}
     labels = [name for name in schema.names if name in classes - unlikely or name in table_columns.LABEL_COLUMN_NAMES]
     if not images:
-        # lists of lists, also as the extension types Array2D … of `datasets`
-        stored = {n: kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for n, kind in kinds.items()}
-        lists = {name: kind.value_type for name, kind in stored.items() if table_columns.is_list_type(kind)}
-        arrays = [name for name, inner in lists.items() if table_columns.is_list_type(inner)]
-        named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
-        texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
-        numbers = [name for name, kind in kinds.items() if tabular.has_number_type(kind) and name not in labels]
-        seen, remedy = "", ""
-        if arrays:
-            kind = kinds[arrays[0]]
-            is_extension = isinstance(kind, pa.BaseExtensionType)
-            name = type(kind).__name__.removesuffix("ExtensionType") if is_extension else str(kind)
-            seen = f"column '{arrays[0]}' holds arrays of pixels ({name})"
-            remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
-        elif texts:
-            seen = f"column '{texts[0]}' holds text, probably paths of image files"
-            remedy = (
-                "with datasets, cast the column to Image() and write to_parquet, or use a folder of images per class"
-            )
-        elif len(numbers) > 1:
-            seen = f"no column holds images, and {len(numbers)} columns hold numbers"
-            remedy = f"if this is a table of numbers, name the file: roarbench new-suite {file}"
-        if seen:
-            raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
+        listed = list_some([f"'{name}' ({fit_on_one_line(str(kind), _LONGEST_TYPE)})" for name, kind in kinds.items()])
+        seen = f"{file.name}: no column holds the bytes of each image's file, but {listed}"
+        remedy = "with datasets, cast a column of paths or arrays to Image() and write to_parquet; in Python, "
+        remedy += f"rb.Suite.from_arrays takes arrays; if it is a table of numbers, roarbench new-suite {file}"
+        raise DataError(f"{seen}; {remedy}")
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
     usual, (name, _, value) = {*table_columns.LABEL_COLUMN_NAMES}, file.parent.name.partition("=")
     if not labels or value and name in usual and usual.isdisjoint(labels):

@@ -633,7 +633,7 @@ def test_label_file_beside_hidden_images_is_refused(tmp_path):
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "0.png").write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
     (tmp_path / "labels.csv").write_text("file,label\n0.png,a\n1.png,b\n")
-    with pytest.raises(DataError, match="no class folders; put the images of each class into a folder"):
+    with pytest.raises(DataError, match="has no image, but the table labels.csv; name the file"):
         infer_dataset(tmp_path, print)
 
 

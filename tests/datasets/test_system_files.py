@@ -37,9 +37,7 @@ def test_files_of_systems_are_named_in_one_line(tmp_path):
     record = infer_dataset(folder, said.append)
     assert record.train_images + record.test_images == 24
     (line,) = [line for line in said if "left out" in line]
-    assert sorted(line.partition("hidden: ")[2].split(", ")) == [
-        *(".DS_Store", ".hidden.png", "2 ._*", "Thumbs.db", "desktop.ini")
-    ]
+    assert sorted(line.partition("hidden: ")[2].split(", ")) == [*(".hidden.png", "2 ._*", "Thumbs.db", "desktop.ini")]
 
 
 @pytest.mark.parametrize("name", ["lost and found", "eaDir", "Recycle", "MACOSX", "found", "Trash"])
