@@ -22,7 +22,7 @@ from roarbench.common.text import fit_on_one_line, list_quoted, list_some
 from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH
 from roarbench.datasets.decode_image import turn_upright
 from roarbench.datasets.file_names import describe_file_names
-from roarbench.datasets.image_folders import FileGroup, is_test_name, is_train_name, remove_split_words
+from roarbench.datasets.image_folders import is_test_name, is_train_name, remove_split_words
 from roarbench.datasets.repeated_images import describe_repeated_images
 from roarbench.datasets.table_columns import describe_alike_classes, describe_measurements
 from roarbench.datasets.undecoded_splits import UserImages, sample_images
@@ -162,16 +162,14 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
         return
     found = defaultdict[str, set[tuple[str, ...]]](set)  # the folders between a class folder and its images
     paths = {split: {""} for split in Split}  # of these folders
-    for split, raw in images.splits.items():
+    for split in Split:
         name = Path(images.record.split_names[split])
         is_folder = (images.record.folder / name).is_dir() and not images.record.split_column  # and no list of images
         prefix = len(name.parts) if is_folder else 0
-        for group in raw.groups:
-            assert isinstance(group, FileGroup)
-            for file in group.files:
-                class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
-                found[class_name].add(tuple(between))
-                paths[split].add("/".join(between))
+        for file in images.names[split]:
+            class_name, *between = file.split("/")[prefix + images.record.class_depth - 1 : -1]
+            found[class_name].add(tuple(between))
+            paths[split].add("/".join(between))
     both = (paths[Split.TRAIN] & paths[Split.TEST]) - {""}
     # if all images lie in an inner folder of one name, as in `amazon/images/bike`, the folders inside it count
     level = len(os.path.commonprefix([between for all_between in found.values() for between in all_between]))
@@ -182,26 +180,23 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
         return
-    depth = images.record.class_depth + level
-    deeper = f"if these are the classes, write class_depth = {depth + 1}"
-    if shared := [name for name in nested if len(holders[name]) > 1]:
-        seen = f"the classes {list_quoted(holders[shared[0]])} hold subfolders of the same names: {list_quoted(shared)}"
-        remedy = f'{deeper}, which joins those of one name, or "last", which keeps them apart, under [data]'
-        remedy += "; if the outer folders are splits, write train and test instead" * bool(images.record.share)
-        if parts := find_part_names(tuple(shared)):
-            remedy = f"to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES] under [data]; "
-            remedy += f"if deeper folders are the classes, write class_depth = {depth + 2}"
-    else:
-        owner = holders[nested[0]][0]
-        own = [name for name in nested if holders[name][0] == owner]
-        seen = f"the class '{owner}' holds subfolders: {list_quoted(own)}"
-        remedy = f'{deeper} (or "last") under [data]'
+    shared = [name for name in nested if len(holders[name]) > 1]
+    owners = holders[(shared or nested)[0]]
+    own = shared or [name for name in nested if holders[name] == owners]
+    seen = f"the class '{owners[0]}' holds subfolders"
+    seen = f"the classes {list_quoted(owners)} hold subfolders of the same names" if shared else seen
+    remedy = f"if these are the classes, write class_depth = {images.record.class_depth + level + 1}, "
+    remedy += 'which joins those of one name, or "last", which keeps them apart, under [data]'
+    if shared and images.record.share:
+        remedy += "; if the outer folders are splits, write train and test instead"
+    if shared and (parts := find_part_names(tuple(shared))):
+        remedy += f"; to leave out masks or others of {list_quoted(parts)}, write leave_out = [NAMES]"
     if images.record.share:
         keep = "name splits, train and test, that keep it together"
         remedy += f"; if each holds one video, patient or the like, {keep}"
     elif both:
         remedy += f"; both splits hold '{min(both)}': if it is one video, patient or the like, keep it in one split"
-    yield f"warning: {images.record.name}: {seen}, whose images count as one class; {remedy}"
+    yield f"warning: {images.record.name}: {seen}: {list_quoted(own)}, whose images count as one class; {remedy}"
 
 
 def find_part_names(names: tuple[str, ...]) -> list[str]:

@@ -138,13 +138,12 @@ def _describe_stray_text(column: pa.ChunkedArray) -> str:
     """Describe why a column that looks like numbers is text; an empty string if it does not look like numbers."""
     values = pc.cast(column, pa.string()).drop_null()
     texts = values.filter(pc.invert(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_POINT)))
-    if len(values) and not len(texts):
-        return f"numbers as text, such as '{values[0]}'; write them as numbers to use them"
-    if len(texts) < len(values) / 2:
-        return f"'{texts[0]}' in {len(texts)} of {len(column)} rows and numbers in the other rows" if len(texts) else ""
-    if pc.all(pc.match_substring_regex(texts, _DECORATED_NUMBER)).as_py():
-        return f"numbers with other characters, such as '{texts[0]}'; write plain numbers (1234.5) to use them"
-    return ""
+    are_decorated = pc.all(pc.match_substring_regex(texts, _DECORATED_NUMBER)).as_py()
+    if not len(values) or len(texts) >= len(values) / 2 and not are_decorated:
+        return ""
+    texts = texts or values  # parquet files store plain numbers as text, too
+    seen = f"numbers as text, such as '{texts[0]}' in {len(texts)} of {len(column)} rows"
+    return f"{seen}; write plain numbers (1234.5) to use them"
 
 
 def refuse_pixels_in_cells(table: pa.Table, path: Path) -> None:

@@ -103,7 +103,6 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
             "ill/images ill/masks well/images well/masks",
             "to leave out masks or others of 'images', 'masks', write leave_out = [NAMES]",
         ),
-        ("nut/images/good nut/masks/bad cap/images/good", "if deeper folders are the classes, write class_depth = 3"),
         (
             "images annotations",
             "names of splits, parts or items: 'annotations', 'images'; if other folders or a file name",

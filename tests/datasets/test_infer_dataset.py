@@ -687,7 +687,7 @@ def test_infer_dataset_reports_skipped_table_columns(tmp_path):
     path.write_text("".join(["id,a,b,c,d,y\n", *rows]))
     record, said = infer_with_messages(path)
     assert record.columns == ("a", "b")
-    assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said
+    assert "column 'c' is left out: it holds numbers as text, such as '?' in 1 of 8 rows; write plain" in said
     assert "columns left out, because they hold text: 'd'" in said
 
 

@@ -241,9 +241,9 @@ def test_numbers_with_commas_or_groups_are_refused(tmp_path, cell, said):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["1 234", "2 345"], "column 'c' is left out: it holds numbers with other characters, such as '1 234'"),
-        (["12%", "3.5%"], "numbers with other characters, such as '12%'; write plain numbers"),
-        (["$5", "$7.5"], "numbers with other characters, such as '\\$5'"),
+        (["1 234", "2 345"], "column 'c' is left out: it holds numbers as text, such as '1 234' in 8 of 8 rows"),
+        (["12%", "3.5%"], "such as '12%' in 8 of 8 rows; write plain numbers"),
+        (["$5", "$7.5"], "numbers as text, such as '\\$5'"),
         (["1'234'567.5", "3"], "such as '1'234'567.5'"),
     ],
 )
@@ -257,7 +257,7 @@ def test_numbers_that_parquet_stores_as_text_are_described(tmp_path):
     table = {"a": NUMBERS, "b": NUMBERS, "price": list(map(str, NUMBERS)), "label": ["u", "v"] * 4}
     pq.write_table(pa.table(table), tmp_path / "rows.parquet")
     assert (
-        "column 'price' is left out: it holds numbers as text, such as '0.5'; write them as numb"
+        "column 'price' is left out: it holds numbers as text, such as '0.5' in 8 of 8 rows; write plain numb"
         in infer(tmp_path / "rows.parquet")[1]
     )
 
