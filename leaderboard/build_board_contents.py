@@ -131,7 +131,7 @@ def make_board_contents(table: SuiteTable) -> BoardContents:
         protocol=protocol,
         levels=board.levels,
         headline=add_missing_runs_to_headline(headline, [table]),
-        facts=list_facts([table], table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
+        facts=list_facts([table], table.names, f"{measure}, {protocol.describe_removal(board.levels)}"),
         included_levels_text=results.describe_included_levels(protocol, table.unit),
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         rows=rows,
@@ -174,7 +174,7 @@ def _make_row(table: SuiteTable, row: Row, more: tuple[str, ...]) -> BoardRow:
     )
 
 
-def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
+def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: str) -> tuple[str, ...]:
     """Return facts about tables of a suite: protocol, data, networks, images, rows, date, missing runs and origin."""
     *_, table = tables
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
@@ -191,7 +191,7 @@ def list_facts(tables: Sequence[SuiteTable], names: Collection[str], measure: st
         measure,
         f"{shorten_line(suite.dataset)}{f': {TABLE_WORDS}' if record.tabular else f', {record.size} px'}",
         format_count(board.references, f"{network} network") if board.references else network,
-        format_count(images, "test image"),
+        next((format_count(each.images, "test image") for each in tables if each.images), ""),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         f"unfinished: {missing}" if missing else "",
@@ -226,11 +226,10 @@ def make_combined_board(both: CombinedTable, matched: BoardContents | None = Non
     ]
     gains = capitalize(", ".join(board.gain_with_levels for board in boards if board.started_rows))
     roar, own_network, *_ = boards
-    images = both.roar.board.images or both.own_network.board.images
     headline = write_combined_headline(own_network.rows, roar.rows, roar.included_levels_text)
     return CombinedBoard(
         headline=add_missing_runs_to_headline(headline, both.tables),
-        facts=list_facts(both.tables, [row.id for row in rows], gains, images),
+        facts=list_facts(both.tables, [row.id for row in rows], gains),
         # the page itself defines the gains, as the first two notes do, and its rows say `unfinished` in words
         caption=remove_unfinished_sign(both.all_notes[2:]),
         boards=boards,

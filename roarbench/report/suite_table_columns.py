@@ -63,7 +63,7 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         "protocol": board.protocol.name,
         "unit": table.unit,
         "fill": table.fill,
-        "images": board.images if table.has_results else None,
+        "images": table.images,
         "reference_accuracy": results.reference_accuracy,
         "complete": results.complete,
         "missing_runs": table.runs.own.missing,  # without those of rows added to the suite

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain, product
 from math import inf
 
+from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.faithfulness_scores import METRICS, Metric
 from roarbench.analysis.incomplete_results import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
 from roarbench.analysis.suite_judges import Mark, SuiteJudges, do_marks_apply_to, grade_shares_of_gain, judge_suite
@@ -242,6 +243,18 @@ class SuiteTable:
         """Return whether a row has a result under the protocol; results on untouched images belong to no row."""
         return any(row.seeds or row.estimator in self.estimators_with_results for row in self.board.rows)
 
+    @cached_property
+    def disagreement(self) -> str:
+        """Return a sentence saying that own-network gain has no test image on which all networks agree, or ""."""
+        protocol = self.board.protocol
+        compared = protocol.scores_all_network_pairs
+        return describe_total_disagreement_of_networks(self.suite_results, protocol, self.unit) if compared else ""
+
+    @property
+    def images(self) -> int | None:
+        """Return the number of scored test images; None if unknown, for example if no row has a result."""
+        return self.board.images if self.has_results and (self.board.images or self.disagreement) else None
+
     @property
     def fill(self) -> str:
         return self.suite_results.suite.find_fill(self.board.protocol)
@@ -273,12 +286,11 @@ class SuiteTable:
             networks = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
             networks += f" of {most}" * (max(counts, default=0) < most)
         agreeing = " on which all networks agree" * board.protocol.scores_all_network_pairs
-        images = f"{board.images} test image{'s' * (board.images != 1)}{agreeing}"
         parts = [
             f"{board.protocol.title} on {suite.dataset}{words} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             networks,
-            images if self.has_results else "",  # otherwise, the number is not known
+            "" if self.images is None else f"{self.images} test image{'s' * (self.images != 1)}{agreeing}",
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             references,

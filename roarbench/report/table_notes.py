@@ -1,17 +1,14 @@
 """Write the notes below a table: the scope of intervals, doubts about the whole table, and the meaning of signs."""
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import product
 
-from roarbench.analysis.correctness_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.incomplete_results import write_unfinished_line
 from roarbench.analysis.suite_results import AT_CHANCE
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, list_some
 from roarbench.estimators.catalogue import find_estimator, find_search
-from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.doubts import SELF_REPORTED, Shown, describe_doubts, has_unknown_passes
@@ -32,7 +29,7 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         intervals = f"{AT_CHANCE}."
-    elif not board.images or not table.has_results:
+    elif not table.images:
         intervals = ""  # one of the table's doubts gives the reason
     elif board.covers is IntervalScope.NOTHING:
         intervals = _ONE_TRAINING
@@ -111,21 +108,12 @@ def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
 
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
-    """Explain why a table has no values: no row has a result, or the networks agree on no image; else empty."""
-    board, results = table.board, table.suite_results
-    if board.images and table.has_results:
-        return ""
-    disagreement = ""
-    if board.protocol.scores_all_network_pairs:
-        disagreement = describe_total_disagreement_of_networks(results, board.protocol, table.unit)
-    if disagreement:
-        return disagreement
-    protocols = (board.protocol, *board.protocol.computed_from)
-    blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
-    points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
-    done, failed = (sum(point in found for point in points) for found in (results.results, results.failed))
+    """Explain why a table has no values: runs are missing, or the networks agree on no image; else empty."""
+    if table.images or table.disagreement:
+        return "" if table.images else table.disagreement
+    missing, planned, failed = map(sum, zip(table.runs.own, *table.runs.added.values(), strict=True))
     failures = f", {failed:,} failed" if failed else ""
-    return f"{done:,} of {len(points):,} runs are done{failures}; no row has a result yet."
+    return f"{planned - missing:,} of {planned:,} runs are done{failures}; no row has a value yet."
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:

@@ -1,19 +1,25 @@
 """What was not measured is missing, and not a default that looks like a measurement."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from leaderboard.build_board_contents import make_board_contents
 from roarbench.analysis.suite_judges import Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.doubts import _do_masks_reach_half, _make_mark_doubt
 from roarbench.report.table import make_suite_table
+from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.intervals import Estimate
 from roarbench.store import run_result
 from roarbench.store.run_result import LIBRARIES, read_provenance
+from tests.helpers.made_up_results import SUITE, make_suite_results, make_table
 from tests.helpers.shown_tables import render
 
 
@@ -24,6 +30,17 @@ def test_table_without_results_states_no_number_of_images(protocol):
     made = json.loads(render(table, "json"))
     assert (made["images"], made["reference_accuracy"], made["chance"]) == (None, None, None)
     assert all(row["gain"] is None and row["prediction_stability"] is None for row in made["rows"])
+
+
+def test_number_of_images_is_unknown_without_predictions_on_untouched_images():
+    """Own-network gain counts images on which the networks agree: runs of `grad` alone say nothing about them."""
+    suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("grad",), (0.3,), seeds=1),))
+    found = make_suite_results(suite)
+    kept = {point: run for point, run in found.results.items() if point.cell.estimator != CLEAN}
+    table = make_table(replace(found, results=kept), "own-network")
+    assert "test image" not in " ".join((table.caption, *make_board_contents(table).facts))
+    assert json.loads(render(table, "json"))["images"] is None
+    assert "9 of 18 runs are done; no row has a value yet." in write_all_notes(table)
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -77,11 +77,11 @@ def test_table_without_row_describes_no_intervals(both):
     done = sum(point.cell.estimator == CLEAN for point in both.results)
     planned = done + sum(point.cell.order is Order.LERF for point in both.results)
     for notes in (" ".join(summarize_notes(kar)), write_all_notes(kar)):
-        assert f"{done} of {planned} runs are done; no row has a result yet." in notes
+        assert f"{done} of {planned} runs are done; no row has a value yet." in notes
         assert not any(words in notes for words in ("One training", "95% intervals", "(!"))
     missing = [point for point in both.results if point not in kar.suite_results.results]
     failed = make_table(replace(kar.suite_results, failed=dict.fromkeys(missing[:2], "out of memory")), "kar")
-    said = f"{done} of {planned} runs are done, 2 failed; no row has a result yet."
+    said = f"{done} of {planned} runs are done, 2 failed; no row has a value yet."
     assert said in " ".join(summarize_notes(failed)) and len(failed.failed_rows) == 1
 
 
