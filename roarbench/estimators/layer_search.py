@@ -218,9 +218,9 @@ def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> Found
     if (count := graph.count_layers_after(chosen)) >= _EARLY:
         shape = ", ".join(map(str, ("n", *tests[chosen].shape)))
         return f"the last tensor on every path ({shape}) is early: {count} layers with positions follow it on branches"
+    chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
     if not tests[chosen].is_whole:
         return "the layer's positions show a part of the image only, as after a crop in the network"
-    chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
     layout = tests[chosen].layout
     assert layout is not None
     return FoundLayer(layout, tests[chosen].shape, None, *graph.places[chosen], graph.calls)

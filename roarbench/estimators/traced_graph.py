@@ -16,10 +16,11 @@ _VIEWS = {
     *("Alias", "Clone", "Expand", "Permute", "ReshapeAlias", "Squeeze", "ToCopy", "Transpose", "T", "UnsafeView"),
     *("Unsqueeze", "View", "BackwardHookFunction"),
 }
-# an average of positions, or a resized tensor, has no new features, so the tensor before has the same at more positions
+# an average of positions, or a resized or padded tensor, has no new features, so the tensor before is the layer
 _AVERAGES = {
     *("AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AvgPool1D", "AvgPool2D", "Mean", "MkldnnAdaptiveAvgPool2D", "Sum"),
     *("UpsampleBicubic2D", "UpsampleBilinear2D", "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D"),
+    *("ConstantPadNd", "ReflectionPad1D", "ReflectionPad2D", "ReplicationPad1D", "ReplicationPad2D"),
 }
 # operations on single numbers, and normalisations; after these operations alone, an image is no layer
 _POINTWISE = {
@@ -162,8 +163,8 @@ class TracedGraph:
         counts = {start: 0}
         for value in self._paths:  # parents come first
             if before := [counts[parent] for parent in list_inputs(value[0]) if parent in counts]:
-                name, metadata = get_operation(value[0]), value[0]._input_metadata[value[1]]
-                shape = tuple(map(int, metadata.shape))  # of a linear layer's output: (images * positions, features)
+                name = get_operation(value[0])
+                shape = _get_shape(value)  # of a linear layer's output: (images * positions, features)
                 has_positions = name in _LINEAR and _IMAGES not in shape
                 counts[value] = max(before) + (math.prod(shape[2:]) > 1 if name == "Convolution" else has_positions)
         return counts[self._logits]
@@ -179,11 +180,18 @@ class TracedGraph:
         return ""
 
     def skip_averages(self, value: Value, sources: Container[Value]) -> Value:
-        """Return the source of which a tensor is an average or a resized copy, possibly of views; else the tensor."""
+        """Return the source of which a tensor is an average, or a resized or padded copy; else the tensor."""
         source, averaged = value, False
-        while get_operation(value[0]) in _VIEWS | _AVERAGES and len(self.list_image_parents(value)) == 1:
-            averaged |= get_operation(value[0]) in _AVERAGES
-            (value,) = self.list_image_parents(value)
+        while (name := get_operation(value[0])) in _VIEWS | _AVERAGES and len(self.list_image_parents(value)) == 1:
+            (before,) = self.list_image_parents(value)
+            if "Pad" in name and math.prod(_get_shape(before)) > math.prod(_get_shape(value)):
+                break  # padding by negative numbers is a crop
+            averaged |= name in _AVERAGES
+            value = before
             if averaged and value in sources:
                 source, averaged = value, False
         return source
+
+
+def _get_shape(value: Value) -> tuple[int, ...]:
+    return tuple(map(int, value[0]._input_metadata[value[1]].shape))

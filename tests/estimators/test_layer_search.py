@@ -300,6 +300,8 @@ LAST_LAYERS = {  # networks, with the module whose output is the last layer for 
     "pool to fewer positions": (make_classifier(make_convolutions(), POOL(2), features=16), "0"),
     "max-pool": (make_classifier(make_convolutions(nn.MaxPool2d(2)), features=16), "0.4"),
     "resized": (make_classifier(make_convolutions(), nn.Upsample(scale_factor=2), POOL(1)), "0"),
+    "padded": (make_classifier(make_convolutions(), nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(4, 4, 5)), "0"),
+    "padded on all sides": (make_classifier(make_convolutions(), nn.ReflectionPad2d(1), nn.Conv2d(4, 4, 6)), "0"),
     "gate per channel": (make_classifier(Gated(Gate(POOL(1))), POOL(1)), "0.kept"),
     "gate per position": (make_classifier(Gated(Gate()), POOL(1)), "0.kept"),
     "one convolution": (make_classifier(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), POOL(1)), "1"),
