@@ -72,7 +72,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         in_tables = any(map(parquet_columns.has_image_column, tables)) or tables and not has_image_files
         if tables and has_image_files:
             read, unread = ("parquet", "image") if in_tables else ("image", "parquet")
-            warn(f"warning: {folder.name}: only {read} files are read, {unread} files beside them are not")
+            warn(f"warning: {folder.resolve().name}: only {read} files are read, {unread} files beside them are not")
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")

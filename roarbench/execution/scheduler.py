@@ -212,9 +212,9 @@ class _Runner:
                 next_check = time.monotonic() + self._check_interval * random.SystemRandom().uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if not self._lease_numbers and self._engine.idle:  # other commands do all remaining steps
-                if self._queue.in_other_processes and not self._is_waiting:
+                if not self._is_waiting and (text := self._describe_other_processes()):
                     self._is_waiting = True
-                    self._show_waiting(self._describe_other_processes())
+                    self._show_waiting(text)
                 self._store.close()
                 time.sleep(max(0.0, next_check - time.monotonic()))
                 continue
@@ -230,11 +230,13 @@ class _Runner:
                     self._engine.stop_job(name)
 
     def _describe_other_processes(self) -> str:
+        """Name the processes that do the remaining steps, or work on these images; "" if all have ended meanwhile."""
         names = self._queue.in_other_processes
         keys = {key for name in names for key in self._queue.steps[name].keys}
-        owners = {lease.owner for lease in self._store.list_leases() if lease.key in keys}
-        processes = sorted(f"process {owner.pid} on {owner.host.split()[0]}" for owner in owners)
-        return f"waiting for {format_count(len(names), 'step')} of {list_some(processes) or 'other commands'}"
+        leases = self._store.list_leases() if names else []
+        doing = [lease for lease in leases if lease.key in keys] or [one for one in leases if one.data == self._data]
+        processes = sorted({f"process {lease.owner.pid} on {lease.owner.host.split()[0]}" for lease in doing})
+        return f"waiting for {format_count(len(names), 'step')} of {list_some(processes)}" if processes else ""
 
     def _claim_and_start(self, ready: list[Step]) -> Iterator[FinishedStep]:
         """Lease and start these steps; yield an event for each step that ends without a job."""

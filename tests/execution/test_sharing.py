@@ -81,6 +81,17 @@ def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sle
     assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs}
 
 
+def test_nothing_is_said_of_other_commands_that_ended_meanwhile(fresh, store, sleeps, monkeypatch):
+    """The lease ends between its refusal and the list: the line said `of other commands`, which were none."""
+    work, runs = fresh
+    other, said = Owner.of_this_process(), []
+    assert lease(store, [runs[0].key], other)
+    monkeypatch.setattr(store, "list_leases", list)
+    sleeps.append(lambda: store.release_all_leases(other))
+    assert not any(event.failure for event in run_missing(work, runs[:1], store, InlineEngine(), said.append))
+    assert said == [] and store.find_done_keys([runs[0].key])
+
+
 def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monkeypatch):
     """The lease expired while the worker computed, and another process took the run."""
     work, runs = fresh[0], fresh[1][:2]
