@@ -2,7 +2,7 @@
 
 Hugging Face `datasets` stores a `ClassLabel` column as numbers, and the names of the classes in the file's metadata.
 Each file has names of its own: `class_encode_column` on each split gives class 1 of a split without birds the name
-`dog`, and `cat` in the other split. Numbers of differing names are therefore matched by name.
+`dog`, and `cat` in the other split. Numbers of differing names are therefore refused.
 """
 
 import json
@@ -207,60 +207,35 @@ def unify_labels(
 ) -> tuple[dict[Split, NDArray[np.int64]], tuple[str, ...]]:
     """Return the labels of both splits, (n,) each, as numbers that mean the same class in all files, and its names.
 
-    Class numbers without names, or with the same names everywhere, stay as they are. Otherwise classes are matched by
-    name and have the numbers of the first file with names; strings without such a file are numbered in alphabetical
-    order. The names are empty if no file has any. If `outputs` is not 0, labels are the numbers of a network's outputs,
-    of this number, and are never changed.
+    All files have strings, which are numbered in alphabetical order, or numbers, with the same names or none. The names
+    are empty if no file has any. If `outputs` is not 0, labels are the numbers of a network's outputs, of this number.
 
-    Raises DataError if numbers without names stand beside names or strings, a test image has a class without training
-    images, or numbers that may not be changed have differing names.
+    Raises DataError if the files' types or names differ, or strings or names are no numbers of outputs.
     """
     parts = [part for split in Split for part in by_split[split] if len(part.numbers)]
-    _refuse_numbers_beside_names(parts, source, column)
-    classes = next((part.names for part in parts if part.names and not part.is_text), ())
-    if outputs and all(map(str.isdecimal, classes)):
-        # `class_encode_column` of `datasets` sorts numbers as text: 10 becomes class 1, and 2 becomes class 2
-        for number, name in enumerate(classes):
-            if int(name) != number:
-                seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
-                raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")
-    if all(not part.is_text and part.names == classes for part in parts):
-        numbers = {split: [part.numbers for part in by_split[split]] for split in Split}
-        return {split: np.concatenate([_NO_NUMBERS, *numbers[split]]) for split in Split}, classes
-    if outputs:
-        if any(part.is_text for part in parts):
-            remedy = f"expected the numbers of the network's outputs, 0 to {outputs - 1}"
-            raise DataError(f"{source} has labels that are not whole numbers, but classes is {outputs}; {remedy}")
-        first, other = parts[0], next(part for part in parts if part.names != parts[0].names)
-        names, others = list_some(first.names), list_some(other.names)
-        seen = f"class numbers have other names in {first.file.name} ({names}) than in {other.file.name} ({others})"
-        raise DataError(f"{source}: {seen}; write all files in the order of the outputs")
-    # withheld labels, -1, have no name
-    used = {s: {p.names[n] for p in by_split[s] for n in np.unique(p.numbers) if n >= 0} for s in Split}
-    if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
-        trained = list_quoted(sorted(used[Split.TRAIN]))
-        seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
-        raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")
-    classes = (*classes, *sorted(used[Split.TRAIN] - {*classes}))
-    number_of, labels = {name: number for number, name in enumerate(classes)}, {}
-    for split in Split:
-        renumbered = [_NO_NUMBERS]
-        for part in by_split[split]:
-            new = np.array([number_of.get(name, -1) for name in part.names], np.int64)
-            renumbered.append(np.where(part.numbers < 0, part.numbers, new[part.numbers]))
-        labels[split] = np.concatenate(renumbered)
-    return labels, classes
-
-
-def _refuse_numbers_beside_names(parts: Sequence[FileLabels], source: str, column: str) -> None:
-    bare = [part for part in parts if not part.is_text and not part.names]
-    named = [part for part in parts if not part.is_text and part.names]
-    texts = [part for part in parts if part.is_text]
-    if bare and texts:
-        seen = f"'{column}' has strings in {texts[0].file.name} and numbers in {bare[0].file.name}"
-        raise DataError(f"{source}: the label column {seen}; use the same type in all files")
-    if bare and named:
-        seen = f"names the classes of its numbers ({list_some(named[0].names)}), {bare[0].file.name} does not"
-        # cast_column keeps the numbers and changes the names, also of numbers that already have names
-        remedy = "write all files with names, as strings or as a ClassLabel (datasets: align_labels_with_mapping)"
-        raise DataError(f"{source}: the label column '{column}' of {named[0].file.name} {seen}; {remedy}")
+    kinds = {None if part.is_text else part.names: part for part in reversed(parts)}
+    if len(kinds) > 1:
+        found = []
+        for names, part in kinds.items():
+            kind = "strings" if names is None else f"numbers ({list_some(names)})" if names else "numbers without names"
+            found.append(f"{kind} in {part.file.name}")
+        seen = f"the label column '{column}' has {' and '.join(found[-2:])}"
+        remedy = "write all files with strings, or with one ClassLabel (datasets: align_labels_with_mapping)"
+        raise DataError(f"{source}: {seen}; {remedy}")
+    classes = next((names for names in kinds if names), ())
+    if outputs and None in kinds:
+        remedy = f"expected the numbers of the network's outputs, 0 to {outputs - 1}"
+        raise DataError(f"{source} has labels that are not whole numbers, but classes is {outputs}; {remedy}")
+    # `class_encode_column` of `datasets` sorts numbers as text: 10 becomes class 1, and 2 becomes class 2
+    for number, name in enumerate(classes if outputs and all(map(str.isdecimal, classes)) else ()):
+        if int(name) != number:
+            seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
+            raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")
+    numbers = {split: [part.numbers for part in by_split[split]] for split in Split}
+    if None in kinds:
+        classes = tuple(sorted({name for part in parts for name in part.names}))
+        number_of = {name: number for number, name in enumerate(classes)}
+        for split in Split:
+            own = ([number_of[name] for name in part.names] for part in by_split[split])
+            numbers[split] = [np.array(new, np.int64)[p.numbers] for new, p in zip(own, by_split[split], strict=True)]
+    return {split: np.concatenate([_NO_NUMBERS, *numbers[split]]) for split in Split}, classes
