@@ -15,9 +15,9 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.terminal import append_proposed_command, err, out, print_report, print_table, propose_command
+from roarbench.cli.terminal import append_proposed_command, err, print_report, print_table, propose_command
 from roarbench.common.errors import RunError
-from roarbench.common.text import format_count, wrap_lines
+from roarbench.common.text import format_count
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import add_submissions_and_estimators
@@ -165,7 +165,7 @@ def plan(
     say = partial(err.print, soft_wrap=True)
     rates = measure_rates_of_this_machine(suite_results.suite, lacking, say, codes) if measure else None
     forecast = make_plan(suite_results, lacking, workers, rates)
-    print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))
+    print_report(format, forecast.make_json_record(), lambda _: forecast.format_text())
 
 
 def replicate(

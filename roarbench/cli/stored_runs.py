@@ -1,7 +1,6 @@
 """Commands that count, list, show, archive, retry, reproduce, move and publish the runs of a store."""
 
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -34,7 +33,7 @@ from roarbench.cli.terminal import (
     propose_command,
 )
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_count, join_with_and, wrap_lines
+from roarbench.common.text import format_count, join_with_and
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import add_submissions_and_estimators, parse_estimators_option
@@ -106,8 +105,7 @@ def runs(
             found, records = _load_results_and_run_records("runs", loaded, results, estimators)
             if found.title_parts:
                 err.print(f"runs of {found.title}", soft_wrap=True)
-            width = out.width if out.is_terminal else sys.maxsize  # pipes get a line for each run
-            print_report(format, records, lambda found: wrap_lines(runs_and_failures.format_runs(found), width))
+            print_report(format, records, runs_and_failures.format_runs)
         else:
             record = runs_and_failures.make_run_record(results, source.store, find_run_key(results, run))
             print_report(format, record, runs_and_failures.format_run)

@@ -16,7 +16,7 @@ from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat, app
 from roarbench.common.errors import Hint, RoarbenchError
-from roarbench.common.text import blank_control_characters
+from roarbench.common.text import blank_control_characters, wrap_lines
 from roarbench.plan.settings import find_default_database, find_default_store
 from roarbench.plan.suites import make_suite_option_value
 
@@ -140,11 +140,13 @@ err = PlainConsole(stderr=True, highlight=False, markup=False)
 
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:
-    """Print a record as JSON, or as text without line breaks that the text lacks."""
+    """Print a record as JSON, or as text; lines of text are wrapped on a terminal, and not for pipes."""
     if format == "json":
         out.print_json(json.dumps(record))
     else:
         rendered = text(record)
+        if isinstance(rendered, str) and out.is_terminal:
+            rendered = wrap_lines(rendered, out.width)
         out.print(rendered, soft_wrap=isinstance(rendered, str))
 
 

@@ -140,4 +140,4 @@ def _make_table(
         make_column("again", again, "again [95%]"),
         make_column("verdicts", marked, asked, side="left"),
     )
-    return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns), padding=0)
+    return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns))

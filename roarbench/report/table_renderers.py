@@ -71,7 +71,7 @@ def _use_narrow_texts(columns: Iterable[Column]) -> list[Column]:
     return [replace(column, texts=column.narrow or column.texts) for column in columns]
 
 
-def format_list(table: Table, padding: "PaddingDimensions" = (0, 1), **look: Any) -> "RichTable":
+def format_list(table: Table, padding: "PaddingDimensions" = 0, **look: Any) -> "RichTable":
     """Format a table for a terminal with all its columns: texts are wrapped, numbers stay whole."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
@@ -133,9 +133,11 @@ def format_html(table: Table) -> str:
 
 def format_plain_text(table: Table) -> str:
     """Format a table as lines without a frame, whatever their width, with the short notes below."""
+    from rich.cells import cell_len, set_cell_size
+
     columns = [(column.heading, *column.texts) for column in table.texts]
-    widths = [max(map(len, column)) for column in columns]
-    lines = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*columns, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]  # a Chinese letter is two cells wide
+    lines = ("  ".join(map(set_cell_size, line, widths)).rstrip() for line in zip(*columns, strict=True))
     return "\n".join([*lines, *table.notes])
 
 

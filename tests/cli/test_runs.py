@@ -1,5 +1,6 @@
 """Commands on single runs: `runs` and `reproduce`."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -47,13 +48,14 @@ def record_failed_run(store, reason="died of it"):
     return run.key
 
 
-def test_runs_breaks_lines_between_words_in_a_terminal_alone(call, made, monkeypatch):
-    whole = call("runs", *SMALL, "--store", made).out
+@pytest.mark.parametrize("words", [("runs",), ("compare", "truth", "random", "--protocol", "kar")])
+def test_lines_are_broken_between_words_in_a_terminal_alone(call, made, monkeypatch, words):
+    whole = call(*words, *SMALL, "--store", made).out
     monkeypatch.setattr(terminal.PlainConsole, "is_terminal", True)
     monkeypatch.setattr(terminal.out, "_width", 40)
-    broken = call("runs", *SMALL, "--store", made).out
+    broken = call(*words, *SMALL, "--store", made).out
     assert max(map(len, whole.splitlines())) > 40 >= max(map(len, broken.splitlines()))
-    assert broken.replace("\n    ", " ") == whole
+    assert re.sub("\n {4,}", " ", broken) == whole
 
 
 def test_runs_shows_state_of_each_run(call, made):

@@ -78,7 +78,7 @@ def test_status_table_counts_seeds_beside_their_protocol(store):
     """Regression: in a suite whose protocols had another order, `status` showed seeds of another protocol."""
     blocks = tuple(Block(protocol, MAIN, (0.9,), seeds) for protocol, seeds in ((MATCHED, 2), (KAR, 1), (ROAR, 3)))
     found = make_suite_results(replace(SUITE, blocks=blocks))
-    table = render_text(make_status_table(make_status_record(found, store)), 100)
+    table = render_text(make_status_table(make_status_record(found, store)), 60)
     seeds = {line.split()[0]: " ".join(line.split()[-3:]) for line in table.splitlines() if " of " in line}
     assert seeds == {"roar": "3 of 3", "kar": "1 of 1", "matched": "2 of 2"}
 

@@ -13,6 +13,7 @@ from roarbench.report.table_record import ROW_KEY, Column, Table, list_texts_bes
 from roarbench.report.table_renderers import (
     format_csv,
     format_html,
+    format_plain_text,
     format_text,
     list_all_notes,
     make_data_frame,
@@ -42,6 +43,12 @@ def test_controls_that_suite_lacks_have_no_column():
     columns = list_columns(make_table(make_suite_results(replace(SUITE, blocks=blocks))))
     headings = [column.heading for column in columns]
     assert "vs Random" in headings and not {"vs Sobel", "vs blurred random"} & set(headings)
+
+
+def test_wide_letters_take_two_cells_of_a_column():
+    names, gains = ("梯度", "grad", "a"), ("+1.0", "+2.0", "0.0")
+    lines = format_plain_text(Table("", (make_column("a", names, "row"), make_column("b", gains, "gain")))).split("\n")
+    assert lines == ["row   gain", "梯度  +1.0", "grad  +2.0", "a     0.0"]
 
 
 def test_plain_rows_begin_with_name_and_nest_groups():
