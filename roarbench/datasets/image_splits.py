@@ -196,16 +196,11 @@ def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, te
         seen = f"{where} has '{first}' and '{second}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{above}{first}" and test = "{above}{second}" in place of test_share')
     if unexpected := sorted(test_names - names):
-        seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks"
-        alike = [name for name in sorted(names) if fold_class_name(name) == fold_class_name(unexpected[0])]
-        remedy = f"give it training images, or leave out {list_quoted(unexpected)}"
-        if names.isdisjoint(test_names):
-            remedy = f"it has {list_quoted(sorted(names))}; name the classes alike in both, or leave out these images"
-        if "-1" in unexpected:
-            remedy = f"if -1 stands for an unknown label, as in competitions, leave out its rows of {test_where}"
-        if alike:
-            remedy = f"'{alike[0]}' is nearly the same, so spell them alike"
-        raise DataError(f"{seen}; {remedy}")
+        folded = fold_class_name(unexpected[0])
+        trained = sorted(names, key=lambda name: (fold_class_name(name) != folded, name))  # nearly the same name first
+        seen = f"{test_where} has the class '{unexpected[0]}', which {where} lacks, with {list_quoted(trained)}"
+        remedy = "spell classes alike in both, give it training images, or leave its images out"
+        raise DataError(f"{seen}; {remedy}{', as -1 often stands for an unknown label' * ('-1' in unexpected)}")
     # numbers in label files are compared as numbers, so that the label 10 is output 10 of a given network
     if record.label_files and all(name.isdecimal() and name == str(int(name)) for name in names):
         return sorted(names, key=int)

@@ -29,6 +29,7 @@ from roarbench.datasets.decode_image import MAX_DAMAGED_SHARE, inspect_image, re
 from roarbench.datasets.find_label_files import search_label_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_files import has_text_type
+from roarbench.datasets.preprocessing import crop_centre_square
 from roarbench.datasets.stored_format import is_high_depth_grey, refuse_unsupported_format
 from roarbench.datasets.undecoded_splits import (
     UserImages,
@@ -296,7 +297,7 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
             several += getattr(image, "n_frames", 1) > 1
             grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
             if (deep := inspect_image(content).values) is None:
-                ends = np.ravel(image.convert("RGB").getextrema())
+                ends = np.ravel(crop_centre_square(image.convert("RGB"), min(image.size)).getextrema())
                 values |= {*ends.tolist()}
             alpha = image.convert("RGBA").getchannel("A") if image.has_transparency_data else None
             is_transparent = alpha is not None and alpha.getextrema() != (255, 255)
@@ -309,9 +310,10 @@ def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Cal
         ("", transparent,
             "are transparent in part: the colours stored there are used; to use others, save the images without "
             "transparency"),
-        ("warning: ", blank[False], "have one value throughout, such as blank pages; leave them out"),
+        ("warning: ", blank[False],
+            "have one value in their central squares, such as blank pages and strips; leave them out"),
         ("warning: ", blank[True],
-            "have one value throughout, because the transparency holds their picture; save it in grey"),
+            "have one value in their central squares, because the transparency holds the picture; save it in grey"),
     ):  # fmt: skip
         if count:
             warn(f"{start}{count} of {format_count(len(sides), 'inspected image')} {seen}")

@@ -141,7 +141,7 @@ def test_test_folders_whose_names_differ_in_case_are_refused(tmp_path):
         write_pictures(tmp_path / "set" / name, 4)
     for folder in [*(tmp_path / "set" / "test").iterdir()]:
         folder.rename(folder.parent / folder.name.upper())
-    assert_inference_fails(tmp_path / "set", "has the class 'BLUE', which .* lacks; 'blue' is nearly the same")
+    assert_inference_fails(tmp_path / "set", "has the class 'BLUE', which .* lacks, with 'blue', 'green', 'red'; spell")
 
 
 def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
@@ -174,6 +174,14 @@ def test_unread_files_that_may_hold_labels_are_named_beside_class_folders(tmp_pa
     assert "not read: 'annotations.json'; classes are the names of the" in infer_with_messages(tmp_path / "set")[1]
 
 
+def test_strips_whose_central_square_is_a_pixel_are_named(tmp_path):
+    for number in range(16):
+        strip = np.random.default_rng(number).integers(0, 256, (64, 1, 3), np.uint8)
+        (tmp_path / "ab"[number % 2]).mkdir(exist_ok=True)
+        (tmp_path / "ab"[number % 2] / f"{number}.png").write_bytes(png(strip))
+    assert "16 of 16 inspected images have one value in their central squares, such" in infer_with_messages(tmp_path)[1]
+
+
 def test_palettes_without_colours_and_transparent_images_are_named(tmp_path):
     for number in range(16):
         mask = Image.fromarray(np.random.default_rng(number).integers(0, 3, (12, 12), np.uint8), "P")
@@ -184,7 +192,10 @@ def test_palettes_without_colours_and_transparent_images_are_named(tmp_path):
     said = infer_with_messages(tmp_path)[1]
     assert "have values from 0 to 0 of 255" in said
     assert "16 of 16 inspected images are transparent in part: the colours stored there are used" in said
-    assert "16 of 16 inspected images have one value throughout, because the transparency holds their picture" in said
+    assert (
+        "16 of 16 inspected images have one value in their central squares, because the transparency holds the picture"
+        in said
+    )
 
 
 @pytest.mark.parametrize("listed", ["both", "one"])

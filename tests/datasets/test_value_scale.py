@@ -132,7 +132,7 @@ def test_images_of_different_ranges_are_mentioned(tmp_path):
             "are near 0 and near 65,535 alone; if these are negative numbers that",
         ),
         (lambda n: deep(with_marker(make_anatomy(n) * 32 + 32000)), ""),
-        (lambda n: deep(make_anatomy(n) * 0 + n), "16 of 16 inspected images have one value throughout"),
+        (lambda n: deep(make_anatomy(n) * 0 + n), "16 of 16 inspected images have one value in their central squares"),
     ],
 )
 def test_scales_that_suit_some_images_alone_are_named(tmp_path, make, words):
