@@ -74,6 +74,8 @@ def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerO
     Raises:
         RunError: There is no such layer, or no axis of its output is the axis of the images.
     """
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        model = model.module  # the wrapper calls other functions in its first passes
     known = recall_facts(model)
     key = (type(model), layer, images.shape[1:], images.dtype, images.device)
     for _ in range(2):
@@ -199,7 +201,8 @@ def _keep_nothing() -> torch.autograd.graph.saved_tensors_hooks:
 def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> FoundLayer | str:
     """Return the last cut with a layout, or the reason why there is none."""
     cuts = [cut for cut in graph.cuts if cut in tests]
-    layers = (cut for cut in cuts if tests[cut].layout and graph.mixes_between(None, cut))
+    grids = [cut for cut in cuts if tests[cut].layout and not graph.joins_results(cut)]
+    layers = (cut for cut in grids if graph.mixes_between(None, cut))
     chosen = next(layers, None)
     later = cuts[: cuts.index(chosen)] if chosen else cuts
     tokens = next((cut for cut in later if tests[cut].has_positions and not tests[cut].layout), None)
@@ -218,7 +221,7 @@ def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> Found
     if (count := graph.count_layers_after(chosen)) >= _EARLY:
         shape = ", ".join(map(str, ("n", *tests[chosen].shape)))
         return f"the last tensor on every path ({shape}) is early: {count} layers with positions follow it on branches"
-    chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
+    chosen = graph.skip_averages(chosen, set(grids))
     if not tests[chosen].is_whole:
         return "the layer's positions show a part of the image only, as after a crop in the network"
     layout = tests[chosen].layout

@@ -148,15 +148,25 @@ class TracedGraph:
 
     def is_taken_apart(self, value: Value) -> bool:
         """Return whether a tensor is the output of a layer with weights of which operations take different parts."""
-        made = value
         # of an input that is not contiguous, torch adds the bias in an operation of its own
-        while get_operation(made[0]) in _VIEWS | {"Add"} and len(parents := self.list_image_parents(made)) == 1:
-            (made,) = parents
+        made = self._skip(_VIEWS | {"Add"}, value)
         uses = [value]
         while len(uses) == 1:
             uses = [use for use in self._paths if uses[0] in list_inputs(use[0])]
         names = {get_operation(use[0]) for use in uses}
         return get_operation(made[0]) in _LINEAR | {"Convolution"} and len(uses) > 1 and names <= _PARTS
+
+    def joins_results(self, value: Value) -> bool:
+        """Return whether a tensor stacks tensors without positions, such as the logits of several crops."""
+        made = self._skip(_VIEWS, value)
+        parts = [self._skip(_VIEWS, part) for part in self.list_image_parents(made)]
+        return get_operation(made[0]) in ("Stack", "Cat") and all(len(_get_shape(part)) < 3 for part in parts)
+
+    def _skip(self, operations: Collection[str], value: Value) -> Value:
+        """Return the tensor from which operations of one input made this tensor."""
+        while get_operation(value[0]) in operations and len(parents := self.list_image_parents(value)) == 1:
+            (value,) = parents
+        return value
 
     def count_layers_after(self, start: Value) -> int:
         """Count the layers with weights and several positions on the longest path from a cut to the logits."""

@@ -388,6 +388,10 @@ REFUSED = {
         lambda inner, x: inner.read_out(nn.Sequential(*[inner.point] * len(x))(inner.make_features(x))),
         "the network calls other functions for other images, so it has no fixed layer",
     ),
+    "stacked crops": (
+        lambda inner, x: torch.stack([inner(x[..., a : a + 12, b : b + 12]) for a in (0, 4) for b in (0, 4)]).mean(0),
+        "runs 4 times per image, and the paths of these runs have no later layer in common",
+    ),
     "no gradient": (lambda inner, x: inner(x).detach(), "the network's logits have no gradient"),
     "no convolution": (
         lambda inner, x: F.linear(x.flatten(1), torch.ones(CLASSES, x[0].numel())),
@@ -606,6 +610,19 @@ def test_weights_of_other_types_than_torch_are_not_shuffled():
     expected = compute_gradcam_by_hand(network, batch)
     network.head.weight = nn.Parameter(network.head.weight.detach().as_subclass(Quantised))
     torch.testing.assert_close(importance("gradcam", network, batch).as_subclass(torch.Tensor), expected)
+
+
+def test_distributed_network_has_map_of_its_module(tmp_path):
+    network, batch = nn.Sequential(nn.BatchNorm2d(3), make_plain()).eval(), make_batch()
+    expected = importance("gradcam", network, batch)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        distributed = nn.parallel.DistributedDataParallel(network).eval()
+        with torch.no_grad():  # after such a pass, the wrapper calls fewer functions in the next one
+            distributed(batch.images)
+        torch.testing.assert_close(importance("gradcam", distributed, batch), expected, rtol=0, atol=0)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_layer_is_searched_again_after_network_changes():
