@@ -207,8 +207,13 @@ def _describe_groups(record: DatasetRecord, root: Path, groups: Mapping[str, Map
     class_of = {prefix + path: label for paths, labels in splits for path, label in zip(paths, labels, strict=True)}
     for name, group_of in groups.items():
         common = [path for path in class_of if path in group_of]
-        if len({(class_of[path], group_of[path]) for path in common}) == len({class_of[path] for path in common}):
-            continue  # `animal` may be the column of the classes, and `genus_id` one of groups of classes
+        pairs = {(class_of[path], group_of[path]) for path in common}
+        if len(pairs) == len({label for label, _ in pairs}):  # also `animal` with the classes, or their `genus_id`
+            is_apart = len({group for _, group in pairs}) == len(pairs) > 1 and name != record.label_column
+            if is_apart and table_columns.GROUP_NAME.fullmatch(name):
+                seen = f"column '{name}' has a value of its own for each class, such as '{min(pairs)[1]}'"
+                yield f"warning: label files: {seen}; if it is no copy of the class, a network may tell the class by it"
+            continue
         train, test = ([group_of.get(prefix + path, "") for path in paths] for paths, _ in splits)
         drawn = bool(record.share)
         if (drawn or any(test)) and (seen := table_columns.describe_group(name, train, [] if drawn else test, "image")):

@@ -987,6 +987,14 @@ def test_column_of_people_is_not_that_of_labels(tmp_path):
     assert "classes: the labels in column 'emotion'" in said and "column 'user.id' has 10 values in 20 images" in said
 
 
+@pytest.mark.parametrize(("header", "warned"), [("image,hospital,label", True), ("image,herd_id,label", False)])
+def test_column_of_sources_that_tells_each_class_is_named(tmp_path, header, warned):
+    """All images of a class from one hospital: this passed without a word, as a copy of the class."""
+    rows = "".join(f"{n}.png,H{n % 2},{'ab'[n % 2]}\n" for n in range(20))
+    said = write_flat_images(tmp_path, f"{header}\n{rows}")
+    assert ("has a value of its own for each class, such as 'H0'; if it is no copy" in said) == warned
+
+
 def test_column_of_two_groups_may_have_the_classes(tmp_path):
     rows = "".join(f"{n}.png,{('case', 'control')[n % 2]},{40 + n % 5}\n" for n in range(20))
     with pytest.raises(
