@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Hashable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, lru_cache
 from types import UnionType
@@ -76,12 +76,19 @@ def _list_field_types(record: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(record)}
 
 
-def _check_value(name: str, value: Any, kind: Any) -> None:
+@cache
+def _resolve_type(kind: Any, seen: Any) -> tuple[Any, Any, tuple[Any, ...], bool]:
+    """Return the type (of a union, the part for class `seen`), its origin and arguments, and whether it is a record."""
     origin, parts = get_origin(kind), get_args(kind)
     if isinstance(kind, UnionType):
-        _check_value(name, value, next((part for part in parts if type(value) is part), parts[0]))
-        return
-    if origin not in (tuple, dict, frozenset) and is_dataclass(value) and isinstance(value, kind):
+        return _resolve_type(next((part for part in parts if seen is part), parts[0]), seen)
+    is_record = hasattr(seen, "__dataclass_fields__") and origin not in (tuple, dict, frozenset)
+    return kind, origin, parts, is_record and issubclass(seen, kind)
+
+
+def _check_value(name: str, value: Any, kind: Any) -> None:
+    kind, origin, parts, is_record = _resolve_type(kind, value.__class__)
+    if is_record:
         check_field_values(value)
         return
     if origin in (tuple, dict, frozenset):
