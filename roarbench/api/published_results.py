@@ -54,7 +54,9 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
             title = find_builtin_suite(suite).versioned
         if title not in published:
             raise UnknownName("published suite", title, published)
-        suite, files = title, [RESULTS / file.path for file in entries if file.versioned_suite == title]
+        # the rows of replications are in no table of the suite
+        used = [file for file in entries if file.versioned_suite == title and not file.first_replication]
+        suite, files = title, [RESULTS / file.path for file in used]
     else:
         files = list_checked_result_files(str(source or ""))
     plan = find_named_or_exported_suite(suite, files)

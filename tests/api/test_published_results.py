@@ -70,7 +70,11 @@ def test_compare_uses_protocols_run_for_both_rows():
 
 
 def test_load_published_results_returns_newest_published_version(monkeypatch):
-    published = [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 6)]
+    published = [
+        PublishedFile(f"quick/{version}/{name}.parquet", "0" * 64, 1, "", replication)
+        for version in (2, 6)
+        for name, replication in (("not-read", 1), ("a", 0))
+    ]
     monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: published)
     for name, version in (("quick", 6), ("quick@2", 2)):  # the next version has no published rows
         with older_suites(), pytest.raises(StoreError, match=f"cannot read .*results/quick/{version}/a.parquet"):
@@ -141,6 +145,8 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
 def test_results_without_store_equal_those_of_a_store(monkeypatch, files):
     """The first has submissions, the second is a user's suite, the third lacks levels, the last has replications."""
     publish_only(monkeypatch, files)
+    everything = [replace(file, first_replication=0) for file in published_results.read_index_and_check_folder(ROOT)]
+    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: everything)
     frame, stored = roarbench.load_all_results(), roarbench.load_published_results(files.partition("/")[0])
     for protocol in stored.stored.list_started_protocols():
         expected = stored.to_dataframe(protocol.name) if protocol.gain_name else None
