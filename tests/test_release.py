@@ -14,12 +14,17 @@ import release
 ROOT = Path(__file__).parents[1]
 # of https://www.apache.org/licenses/LICENSE-2.0.txt
 APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+DATA = (".parquet", ".png", ".safetensors", ".webp")
 
 
 @pytest.mark.process
 def test_wheel_has_every_file_of_packages(tmp_path):
-    files = release.list_git_files(ROOT)
-    wheel = release.build_packages(ROOT, files, tmp_path / "work", tmp_path / "dist")
+    """Data files are built empty, because to pack their 90 MB twice takes nine seconds."""
+    files, root = release.list_git_files(ROOT), tmp_path / "root"
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"" if Path(name).suffix in DATA else (ROOT / name).read_bytes())
+    wheel = release.build_packages(root, files, tmp_path / "work", tmp_path / "dist")
     release.check_wheel_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
     with ZipFile(wheel) as file:

@@ -38,14 +38,13 @@ def ray_folder():
 
 @pytest.fixture(scope="module")
 def cluster(ray_folder):
-    """Start a cluster of an idle head and two nodes of one core each, and connect this process to it."""
+    """Start a cluster of two nodes of one core each, and connect this process to the first."""
     from roarbench.common import ray_workers as module  # before Ray itself: it sets variables that Ray reads at import
 
     ray = module.ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    made.add_node(num_cpus=1)
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     made.add_node(num_cpus=1)
     before = signal.getsignal(signal.SIGTERM)
     assert module.connect_to_ray(made.address, None) == 2
