@@ -79,9 +79,9 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
 
 def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the page on submitting."""
-    view = next(iter(site.views.values()), None)
+    first = next((view.results.suite for view in site.views.values()), SUITES["quick"])
     new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
-    suite = view.results.suite.name if view else "quick"
+    suite = "SUITE.toml" if first.own else first.name
     return {
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
         "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",

@@ -22,6 +22,7 @@ from leaderboard.suite_report import describe_methods, render_report, write_repo
 from leaderboard.suite_view import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
+from roarbench.plan.suite import CustomSuite
 from roarbench.plan.suites import SUITES
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE
@@ -76,6 +77,9 @@ def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, addre
     assert link == (f"{address}/new/main/submissions" if address else "")
     named = {"value": [about.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
     assert parse_qs(query) == (named if address else {})
+    results = SimpleNamespace(suite=replace(SUITES["quick"], own=CustomSuite((), 1)))
+    own = about.build_submit_context(Site({"mine": SimpleNamespace(results=results)}), Address("submit"))
+    assert all(" --suite SUITE.toml" in command for command, _ in own["commands"][2:])
 
 
 def test_report_has_gains_of_table_and_methods_without_external_files(view):
