@@ -250,7 +250,7 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
 
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
     """The overview shows the larger of two suites on the same images and network; no page links to its own name."""
-    few, many = ("random", "grad"), ("random", "grad", "ig")
+    few, many = ("random", "grad"), ("random", "grad", "ig", "grad-sq")
     for name, rows in {"small": few, "large": many}.items():
         publish(monkeypatch, suite := make_suite(name, BOTH, rows, (0.9,)))
         make_store(tmp_path, suite, images=40)
@@ -263,6 +263,7 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = cut(overview.html, 'class="matrix"', "</thead>")
     assert "large v8" in columns and "small v8" not in columns
+    assert '">Gradient <small>squared</small></a></th>' in overview.html, "a link beside plain text needs a line"
 
 
 def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
