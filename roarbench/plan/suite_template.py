@@ -18,7 +18,7 @@ from roarbench.datasets.value_scale import format_window
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.resolution import choose_levels
-from roarbench.plan.suites import SUITES, make_suite_name
+from roarbench.plan.suites import SUITES, make_suite_name, parse_suite
 from roarbench.plan.toml_table import format_toml
 
 _SMALL_DATASET = 2000  # suites with fewer training images get smaller batches and more epochs
@@ -40,9 +40,9 @@ def write_new_suite_file(
 
     Beside it, NAME-classes.png shows some images of each class.
 
-    `network` is the value of `name` in section `[network]`; an empty string selects the default network. With `paper`,
-    the suite has the experiment of Hooker et al. 2019 in place of the two questions of README.md. `tune_recipe` takes
-    the file's text and path and returns the text to write.
+    `network` is the value of `name` in section `[network]`; an empty string selects the default network, and a name
+    that no suite file may have raises CallerError. With `paper`, the suite has the experiment of Hooker et al. 2019 in
+    place of the two questions of README.md. `tune_recipe` takes the file's text and path and returns the text to write.
     """
     record = infer_dataset(folder, warn)
     name = make_suite_name(record.name)
@@ -53,6 +53,10 @@ def write_new_suite_file(
         seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
         raise CallerError(f"{seen}; rename the folder")
     text = compose_suite_text(name, record, location, paper)
+    if network:
+        line = f"name = {format_toml(network)}"
+        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
+        parse_suite(text, path)  # refuses an unknown network before a file is written
     if not record.tabular:
         augmentation = _choose_augmentation(record)
         other = 'with left-right mirror images; write "shift" if they may belong to another class, as spectrograms do'
@@ -63,9 +67,6 @@ def write_new_suite_file(
             sheet = path.with_name(f"{name}-classes.png")
             write_contact_sheet(list_user_images(record), sheet)
             warn(f"written: {sheet}, with images of each class as networks will see them; look at it before you run")
-    if network:
-        line = f"name = {format_toml(network)}"
-        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
     if not path.exists():
         text = tune_recipe(text, path)
     write_file_refusing_existing(path, lambda target: target.write_text(text, "utf-8"))

@@ -45,6 +45,15 @@ def test_write_new_suite_file_reads_class_folders(working_folder):
     assert path.read_text() == written
 
 
+@pytest.mark.parametrize("network", ["resnet-quik", "net.py:build"])
+def test_unknown_network_is_refused_before_a_file_is_written(working_folder, network):
+    """The file was written with a warning, and every command refused it."""
+    folder = write_pictures(working_folder / "pictures")
+    with pytest.raises(CallerError, match=r"pictures\.toml, \[network\]: "):
+        suite_template.write_new_suite_file(folder, network=network)
+    assert [*working_folder.iterdir()] == [folder]
+
+
 def test_write_new_suite_file_reads_parquet_splits(working_folder):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
         write_split(working_folder / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
