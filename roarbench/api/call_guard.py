@@ -22,7 +22,12 @@ from roarbench.api.torch_settings import read_settings, restore_settings
 from roarbench.common.errors import CallerError
 from roarbench.common.text import list_some
 from roarbench.submissions.installed_packages import is_installed_file
-from roarbench.submissions.network_changes import ADVICE, NetworkState, compute_logits_and_gradients
+from roarbench.submissions.network_changes import (
+    ADVICE,
+    NetworkState,
+    compute_logits_and_gradients,
+    have_same_outputs,
+)
 
 _PATCH_REMEDY = "put the originals back at the end, or compute these maps in a process of their own and pass the arrays"
 _SETTING_REMEDY = "change settings in a `with` block, such as `with torch.no_grad():`, or restore them at the end"
@@ -55,17 +60,17 @@ class CallGuard:
     def protect(self, name: str, number: int, images: Tensor) -> Iterator[None]:
         """Undo what the function `name` changes while it explains images (n, c, h, w) by network `number`.
 
-        After the first call for a network, the other networks, and logits of these images, are compared, too. Changes
-        of the network after which logits and gradients of these images are the same are undone without an error:
-        libraries add hooks that only record, such as those of transformers for `output_attentions`, or store their
-        parameters anew.
+        After the first call for a network, the other networks, and logits and gradients of these images, are compared,
+        too. Changes of the network after which logits and gradients of these images are the same are undone without an
+        error: libraries add hooks that only record, such as those of transformers for `output_attentions`, or store
+        their parameters anew.
 
         Raises:
             CallerError: The function changed what the networks or torch compute after its end.
         """
         network, first = self._networks[number], (name, number) not in self._called
         self._called.add((name, number))
-        logits = compute_logits_and_gradients(network, images)[0] if first else None
+        outputs = compute_logits_and_gradients(network, images) if first else (None, None)
         for state in self._states if first else ():
             state.restore()  # this pass, and those of other estimators, may have changed a buffer, such as a counter
         state = self._states[number]
@@ -91,9 +96,8 @@ class CallGuard:
         for other, state in zip(self._networks, self._states, strict=True) if first else ():
             if not state.has_same_outputs() and state.undo_changes(other, move_to_model(other, images)):
                 raise CallerError(f"{name} modified a network that it does not explain; use only the given model")
-        again = None if logits is None else compute_logits_and_gradients(network, images)[0]
-        if logits is not None and (again is None or not torch.equal(logits, again)):
-            seen = f"after a call of {name}, the network returns other logits for the same images"
+        if outputs[0] is not None and not have_same_outputs(outputs, compute_logits_and_gradients(network, images)):
+            seen = f"after a call of {name}, the network has other logits or gradients for the same images"
             raise CallerError(f"{seen}; start Python anew, and compute these maps in a process of their own")
 
 

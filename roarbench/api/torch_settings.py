@@ -102,6 +102,15 @@ def _write_global_hooks(name: str, hooks: dict[Any, Any]) -> None:
     vars(global_hooks)[name].update(hooks)
 
 
+def _read_saved_tensor_hooks() -> Any:
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+
+def _close_saved_tensor_hooks(before: Any) -> None:
+    while _read_saved_tensor_hooks() not in (before, None):
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+
+
 def _write_warning_filters(filters: list[Any]) -> None:
     warnings.resetwarnings()
     warnings.filters[:] = filters  # type: ignore[index]
@@ -170,6 +179,7 @@ _SETTINGS = (
         _write_global_hooks,
         [name for name, value in vars(global_hooks).items() if name.startswith("_global_") and isinstance(value, dict)],
     ),
+    _Setting("the hooks of saved tensors", _read_saved_tensor_hooks, _close_saved_tensor_hooks),
     # of these, a function that changes them would lose this package's warnings, or make the computation of others fail
     _Setting("", lambda: list(warnings.filters), _write_warning_filters),
     _Setting("", np.geterr, lambda state: np.seterr(**state), _NUMPY_ERRORS),

@@ -20,6 +20,7 @@ from roarbench.common.device_settings import restore_global_generators
 from roarbench.compute.external_networks import extract_logits
 
 ADVICE = "(weights, mode, hooks, methods or modules); undo this at the end, or work on copy.deepcopy(model)"
+Outputs = tuple[Tensor | None, Tensor | None]  # logits (n, classes) and gradients (n, c, h, w)
 _MISSING = object()
 _DICTS = (dict, OrderedDict, defaultdict)
 _SEQUENCES = (list, deque)
@@ -155,17 +156,23 @@ class NetworkState(NamedTuple):
         They are not if libraries left hooks that only record, as those of transformers for `output_attentions`, or
         stored parameters anew. Some kernels of a GPU round gradients differently.
         """
-        logits, gradients = compute_logits_and_gradients(model, images)
+        before = compute_logits_and_gradients(model, images)
         self.restore()
-        own_logits, own_gradients = compute_logits_and_gradients(model, images)
-        if logits is None or own_logits is None or not torch.equal(logits, own_logits):
-            return True
-        if gradients is None or own_gradients is None:
-            return gradients is not own_gradients
-        return not bool((gradients - own_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
+        return not have_same_outputs(before, compute_logits_and_gradients(model, images))
 
 
-def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def have_same_outputs(one: Outputs, other: Outputs) -> bool:
+    """Return whether two results of `compute_logits_and_gradients` are equal, gradients up to rounding."""
+    (logits, gradients), (other_logits, other_gradients) = one, other
+    if logits is None or other_logits is None or not torch.equal(logits, other_logits):
+        return False
+    if gradients is None or other_gradients is None:
+        return gradients is other_gradients
+    gradients, other_gradients = gradients.nan_to_num(), other_gradients.nan_to_num()
+    return bool((gradients - other_gradients).norm() <= _GRADIENT_ROUNDING * gradients.norm())
+
+
+def compute_logits_and_gradients(model: nn.Module, images: Tensor) -> Outputs:
     """Compute logits (n, classes) and gradients (n, c, h, w) in the network's present mode; None if this fails."""
     inputs = images.clone().requires_grad_()
     with restore_global_generators(), suppress(Exception):  # a changed network may raise anything

@@ -110,16 +110,17 @@ def test_replaced_functions_are_put_back_and_refused(networks, case):
     assert (dict(owner) if isinstance(owner, dict) else dict(vars(owner))) == before
 
 
-def test_replaced_operators_are_refused(networks):
+@pytest.mark.parametrize("operator", ["gelu", "gelu_backward"])  # changes logits; changes gradients alone
+def test_replaced_operators_are_refused(networks, operator):
     """No attribute of Python shows such a replacement."""
     library = torch.library.Library("aten", "IMPL")
 
     def mine(model, images, targets):
-        library.impl("gelu", lambda x, **options: x * 0, "CPU", allow_override=True)
+        library.impl(operator, lambda first, *rest, **options: first * 0, "CPU", allow_override=True)
         return images
 
     try:
-        with warnings.catch_warnings(), pytest.raises(rb.CallerError, match="the network returns other logits for"):
+        with warnings.catch_warnings(), pytest.raises(rb.CallerError, match="has other logits or gradients"):
             warnings.simplefilter("ignore")  # of torch
             rb.own_network_gain(networks, IMAGES, {"mine": mine})
     finally:
@@ -219,6 +220,7 @@ SETTINGS = {
     "precision and kernels": lambda: torch.set_float32_matmul_precision("medium"),
     "the kernels of attention": lambda: torch.backends.cuda.enable_flash_sdp(False),
     "the hooks of all modules": lambda: modules.register_module_forward_hook(lambda *rest: None),
+    "the hooks of saved tensors": lambda: torch.autograd.graph.save_on_cpu().__enter__(),
 }
 
 
@@ -236,6 +238,7 @@ def read_torch():
         "matmul": torch.get_float32_matmul_precision(),
         "attention": torch.backends.cuda.flash_sdp_enabled(),
         "hooks": len(modules._global_forward_hooks),
+        "saved": torch._C._autograd._top_saved_tensors_default_hooks(True),
     }
 
 
