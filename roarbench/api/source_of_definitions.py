@@ -3,6 +3,7 @@
 import ast
 import builtins
 import dis
+import functools
 import inspect
 import linecache
 import re
@@ -26,6 +27,7 @@ _LOADED_BY_TORCH = re.compile(
     r"torch\.(\w+|(autograd|backends)\..+|nn\.(functional|init|modules|utils)|utils\.(checkpoint|data))"
 )
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FUNCTION = (FunctionType, functools._lru_cache_wrapper)  # maybe under functools.cache or lru_cache
 COMPUTED = object()  # stands for a value that only running the source would show
 METHOD = object()  # stands for the method that the source defines
 
@@ -40,13 +42,13 @@ def is_from_installed_package(definition: type | FunctionType | ModuleType) -> b
 
 
 def read_source_and_used_objects(
-    name: str, value: FunctionType | type, write: Callable[[Any, str], str]
+    name: str, value: Any, write: Callable[[Any, str], str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or class, and the objects that it uses, by name.
+    """Return the source of a function (of a kind in `FUNCTION`) or class, and the objects that it uses, by name.
 
     `write(value, label)` returns the text of a default value whose expression may have another value now.
     """
-    functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
+    functions: list[Any] = list_own_methods(value) if isinstance(value, type) else [value]
     # a decorator such as `torch.no_grad` returns a function of another file, with other names
     functions = [inner if isinstance(inner := inspect.unwrap(f), FunctionType) else f for f in functions]
     source, names = _read_source(name, value, functions), dict[str, object]()
@@ -160,7 +162,7 @@ def list_own_methods(value: type) -> list[FunctionType]:
     return [f for f in functions if not is_from_installed_package(f) and f.__code__.co_filename != "<string>"]
 
 
-def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
+def _read_source(name: str, value: Any, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
     module, codes = sys.modules.get(value.__module__), [function.__code__ for function in functions]
     module_file, is_class = getattr(module, "__file__", None), isinstance(value, type)
@@ -176,7 +178,7 @@ def _read_source(name: str, value: FunctionType | type, functions: list[Function
                 seen = f"'{value.__qualname__}' differs from its source in {Path(file).name}, edited after its import"
                 raise CallerError(f"{seen}; load the module anew (importlib.reload), or start Python anew")
         node = _find_definition(lines, value, of_file)
-        if node and isinstance(value, FunctionType):
+        if node and not is_class:
             _refuse_other_decorators(value, node)
         if isinstance(node, ast.Lambda):
             return f"{name} = {ast.unparse(node)}"
@@ -215,8 +217,8 @@ def _list_codes(code: CodeType) -> Iterator[CodeType]:
             yield from _list_codes(constant)
 
 
-def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
-    kind = (*_FUNCTIONS, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
+def _find_definition(lines: list[str], value: Any, codes: list[CodeType]) -> Any:
+    kind = ast.ClassDef if isinstance(value, type) else (*_FUNCTIONS, ast.Lambda)
     try:
         tree = parse_source("".join(lines))
     except SyntaxError:

@@ -25,6 +25,7 @@ from typing import Any
 
 from roarbench.api.source_of_definitions import (
     COMPUTED,
+    FUNCTION,
     METHOD,
     is_from_installed_package,
     list_own_methods,
@@ -74,7 +75,7 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     written = WrittenStatements()
     call = written.write_expression(function, "explained_by")
     # of other objects, such as a partial, `getdoc` returns Python's description of their type, which versions change
-    described = isinstance(function, type | FunctionType | MethodType)
+    described = isinstance(function, (*FUNCTION, type, MethodType))
     documentation = (inspect.getdoc(function) or "") if described else ""
     summary = fit_on_one_line(documentation.partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
@@ -193,9 +194,9 @@ class WrittenStatements:
             defaults = [self._write_value(default, name) for default in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
-        elif not statement and isinstance(value, FunctionType | type) and value.__name__ not in (name, "<lambda>"):
+        elif not statement and isinstance(value, (*FUNCTION, type)) and value.__name__ not in (name, "<lambda>"):
             statement = f"{name} = {self.write_expression(value, name)}"  # from `import … as`
-        elif not statement and isinstance(value, FunctionType | type):
+        elif not statement and isinstance(value, (*FUNCTION, type)):
             statement, dependencies = read_source_and_used_objects(name, value, self._write_value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
@@ -255,7 +256,7 @@ class WrittenStatements:
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source of a value: a literal, class, function, named tuple, enum member, dataclass, or nested."""
         is_imported = isinstance(value, BuiltinFunctionType) and _write_import_if_installed(name, value)
-        if is_imported or isinstance(value, FunctionType | type | functools.partial):
+        if is_imported or isinstance(value, (*FUNCTION, type, functools.partial)):
             fallback = name.replace(".", "_")
             return self.write_expression(
                 value, f"{fallback}_{len(self._objects)}" if name in self._objects else fallback

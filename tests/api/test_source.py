@@ -71,6 +71,16 @@ class Factor(NamedTuple):
         return self.value * maps
 
 
+@functools.cache
+def draw_weights(size):
+    return torch.rand(size, generator=torch.Generator().manual_seed(0))
+
+
+@functools.lru_cache(maxsize=4)
+def explain_by_kept_weights(model, inputs, targets):
+    return inputs * draw_weights(3)
+
+
 class Settings:
     sign = 1.0
     mode = Mode.MEAN
@@ -276,6 +286,7 @@ def explain_by_file(given, images):
         (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
         (explain_by_shadowed_name, SCALE * IMAGES),
         (explain_by_settings, SCALE * IMAGES),
+        (explain_by_kept_weights, IMAGES * draw_weights(3)),
         (make_closure_over(-1.5), -1.5 * IMAGES),
         (Own, SCALE * IMAGES),
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
@@ -477,6 +488,7 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
         (function, "'function' has other decorators than its source; write all of them above `def`, your own with"),
         (explain_wrapped_again, "'explain_wrapped_again' has other decorators than its source"),
         (functools.wraps(double)(lambda *arguments: None), "'doubled' has other decorators than its source"),
+        (functools.cache(explain_by_values_of_torch), "has other decorators than its source"),
         (count_calls(0), "'explain' cannot be written to a file: no binding .* 'start' found; keep no state"),
         (explain_by_old, "two different objects are called 'explain_by_itself'; rename one of them"),
         (explain_later, "mine returns no maps, because it contains `async` or `yield`; write a plain function"),
