@@ -107,7 +107,12 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
 
     def explain(model: nn.Module, images: Tensor, targets: Tensor) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
-        maps = explain_func(model=model, inputs=inputs, targets=classes)
+        try:
+            maps = explain_func(model=model, inputs=inputs, targets=classes)
+        except (AttributeError, TypeError) as error:
+            if "numpy.ndarray" not in str(error):
+                raise
+            raise TypeError(f"in Quantus' form (**kwargs), inputs are NumPy arrays: {error}") from error
         if not isinstance(maps, np.ndarray) or np.ma.is_masked(maps) or maps.dtype.kind not in "biuf":
             return maps
         return torch.as_tensor(convert_to_smallest_float(maps)).to(images.device)

@@ -153,6 +153,12 @@ def test_quantus_function_gets_array_copies_by_keyword():
     assert torch.equal(IMAGES, before)
 
 
+@pytest.mark.parametrize("read", [lambda inputs: inputs.detach(), torch.relu])
+def test_quantus_function_for_tensors_learns_that_it_gets_arrays(read):
+    with pytest.raises(TypeError, match=r"in Quantus' form \(\*\*kwargs\), inputs are NumPy arrays: .*numpy.ndarray"):
+        call_entry_point(explain_func=lambda model, inputs, targets, **kwargs: read(inputs))
+
+
 @pytest.mark.parametrize(
     "draw",
     [
