@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Guess: `Precision(num_classes, average=False)` of BaaL is the precision of each class, "computes the precision for each
-#   class over epochs": of the images that the network gives a class, the share that belongs to it. The `ClassificationReport`
-#   beside it has the same number under the name "precision".
-# Behaviour: with BaaL 2.1.0 it is the recall, to the last digit. A network that gives every image class 0 has a precision
-#   of 1 for class 0, where a tenth of the images is of it; the report says .1.
-# Cause: `Precision.update` (baal/utils/metrics.py) counts the images of a class in `target` as its `_positives`, and divides
-#   the correct ones by them; predicted images are not counted.
-# Why it matters: false alarms cost nothing. A table of precision and recall has one column twice, and a rare class that is
-#   predicted too often looks excellent in both.
+# Guess: `Precision(num_classes, average=False)` of BaaL is the precision of each class, "computes the precision for
+#   each class over epochs": of the images that the network gives a class, the share that belongs to it. The
+#   `ClassificationReport` beside it has the same number under the name "precision".
+# Behaviour: with BaaL 2.1.0 it is the recall, to the last digit. A network that gives every image class 0 has a
+#   precision of 1 for class 0, where a tenth of the images is of it; the report says .1.
+# Cause: `Precision.update` (baal/utils/metrics.py) counts the images of a class in `target` as its `_positives`, and
+#   divides the correct ones by them; predicted images are not counted.
+# Why it matters: false alarms cost nothing. A table of precision and recall has one column twice, and a rare class that
+#   is predicted too often looks excellent in both.
 # Versions: baal 2.1.0, torch 2.13.0, torchmetrics 1.9.0, scikit-learn 1.9.1, numpy 2.4.6.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Guess: `uplift_by_percentile(…, std=True, total=True)` of scikit-uplift ends with a row for all customers, whose standard
-#   deviation of the uplift is that of a difference of two response rates over all of them: smaller than in any bin.
-# Behaviour: with scikit-uplift 0.5.1 it is the sum of the deviations of the bins. For 10,000 customers in ten bins it is
-#   .294 where the rates have .0093, 31 times as much; for 100 bins it is 9.2, more than any uplift can be. The uplift beside
-#   it is that of all customers: .064, 6.9 deviations from 0, looks like 0.2 of one.
+# Guess: `uplift_by_percentile(…, std=True, total=True)` of scikit-uplift ends with a row for all customers, whose
+#   standard deviation of the uplift is that of a difference of two response rates over all of them: smaller than in any
+#   bin.
+# Behaviour: with scikit-uplift 0.5.1 it is the sum of the deviations of the bins. For 10,000 customers in ten bins it
+#   is .294 where the rates have .0093, 31 times as much; for 100 bins it is 9.2, more than any uplift can be. The
+#   uplift beside it is that of all customers: .064, 6.9 deviations from 0, looks like 0.2 of one.
 # Cause: `np.append(std_uplift, np.sum(std_uplift))` (sklift/metrics/metrics.py); the variances of the total, which
 #   `response_rate_by_percentile(…, bins=1)` returns there, are not used.
 # Why it matters: the total row says whether a campaign worked at all; with its own deviation every campaign looks like

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Guess: `mse_temporal_loss(multi_spike=True)` of snnTorch compares the first spikes of each neuron with its target times, so
-#   a loss of 0 means that each neuron spikes when it should, in a batch as alone.
-# Behaviour: with snnTorch 1.0.0 a spike is lost if any neuron of any image of the batch has its first spike at that time.
-#   A neuron that spikes at steps 1 and 3, alone, has the loss 0; beside one that spikes at 3 and 5 its second spike is
-#   read as the last step, 9. Of ten neurons with random spikes 20 % of the second spikes are read wrongly if the batch has
-#   one image, and 91 % if it has 64.
-# Cause: `spk_rec_tmp[nth_spike_time.long()] = 0` in `SpikeTime.MultiSpike.forward` (snntorch/functional/loss.py) removes the
-#   found spikes before the next ones are sought; it indexes time alone, so it empties whole steps.
-# Why it matters: the loss of right spikes is not 0, that of wrong ones may be, and it depends on the batch size: networks
-#   are trained towards times at which nobody else spikes.
+# Guess: `mse_temporal_loss(multi_spike=True)` of snnTorch compares the first spikes of each neuron with its target
+#   times, so a loss of 0 means that each neuron spikes when it should, in a batch as alone.
+# Behaviour: with snnTorch 1.0.0 a spike is lost if any neuron of any image of the batch has its first spike at that
+#   time. A neuron that spikes at steps 1 and 3, alone, has the loss 0; beside one that spikes at 3 and 5 its second
+#   spike is read as the last step, 9. Of ten neurons with random spikes 20 % of the second spikes are read wrongly if
+#   the batch has one image, and 91 % if it has 64.
+# Cause: `spk_rec_tmp[nth_spike_time.long()] = 0` in `SpikeTime.MultiSpike.forward` (snntorch/functional/loss.py)
+#   removes the found spikes before the next ones are sought; it indexes time alone, so it empties whole steps.
+# Why it matters: the loss of right spikes is not 0, that of wrong ones may be, and it depends on the batch size:
+#   networks are trained towards times at which nobody else spikes.
 # Versions: snntorch 1.0.0, torch 2.13.0, numpy 2.4.6.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Guess: `PID(parameters, lr)` of torch-optimizer is a PID controller: to the gradient it adds 5 times its running sum and 10
-#   times its change (`integral=5.0, derivative=10.0` are the defaults); without momentum the running sum is the gradient.
-# Behaviour: with torch-optimizer 0.3.0 it is plain SGD, to the last bit, and `integral` and `derivative` change nothing,
-#   because the default of `momentum` is 0. The example of its README names all six arguments, `momentum=0` among them. With
-#   momentum, the second step takes the whole gradient for its change: the first gradient is not stored.
-# Cause: both terms stand under `if momentum != 0` in `PID.step` (torch_optimizer/pid.py), and `g_buf = d_p` there names the
-#   gradient and leaves the stored `grad_buffer` at 0.
+# Guess: `PID(parameters, lr)` of torch-optimizer is a PID controller: to the gradient it adds 5 times its running sum
+#   and 10 times its change (`integral=5.0, derivative=10.0` are the defaults); without momentum the running sum is the
+#   gradient.
+# Behaviour: with torch-optimizer 0.3.0 it is plain SGD, to the last bit, and `integral` and `derivative` change
+#   nothing, because the default of `momentum` is 0. The example of its README names all six arguments, `momentum=0`
+#   among them. With momentum, the second step takes the whole gradient for its change: the first gradient is not
+#   stored.
+# Cause: both terms stand under `if momentum != 0` in `PID.step` (torch_optimizer/pid.py), and `g_buf = d_p` there names
+#   the gradient and leaves the stored `grad_buffer` at 0.
 # Why it matters: a comparison of optimizers with the example's arguments has SGD twice, and a search over the two
 #   coefficients finds that they do not matter.
 # Versions: torch-optimizer 0.3.0, torch 2.13.0, numpy 2.4.6.

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Guess: SWATS of torch-optimizer begins as Adam and goes on as SGD with momentum, at the learning rate that it estimated
-#   from Adam's steps, so its steps stay about as long: with a constant gradient, exactly as long after some steps.
-# Behaviour: with torch-optimizer 0.3.0 they are a ninth as long for good. With a constant gradient of 1 Adam's steps are
-#   .01, the estimated learning rate is .01, and the steps of SGD settle at .0011; its momentum of .9 acts as .09.
-# Cause: `grad = buf; grad.mul_(1 - beta1)` in `SWATS.step` (torch_optimizer/swats.py): both names are one tensor, so the
-#   factor for the step shrinks the stored momentum too, by .1 at each step.
-# Why it matters: the switch is made to generalise better than Adam; here training nearly stops at it, and in a comparison
-#   of optimizers SWATS seems to converge early and to a worse loss.
+# Guess: SWATS of torch-optimizer begins as Adam and goes on as SGD with momentum, at the learning rate that it
+#   estimated from Adam's steps, so its steps stay about as long: with a constant gradient, exactly as long after some
+#   steps.
+# Behaviour: with torch-optimizer 0.3.0 they are a ninth as long for good. With a constant gradient of 1 Adam's steps
+#   are .01, the estimated learning rate is .01, and the steps of SGD settle at .0011; its momentum of .9 acts as .09.
+# Cause: `grad = buf; grad.mul_(1 - beta1)` in `SWATS.step` (torch_optimizer/swats.py): both names are one tensor, so
+#   the factor for the step shrinks the stored momentum too, by .1 at each step.
+# Why it matters: the switch is made to generalise better than Adam; here training nearly stops at it, and in a
+#   comparison of optimizers SWATS seems to converge early and to a worse loss.
 # Versions: torch-optimizer 0.3.0, torch 2.13.0, numpy 2.4.6.
 set -euo pipefail
 folder=$(mktemp -d)
