@@ -374,4 +374,5 @@ def test_cite_page_shows_both_boards(views):
     assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
     assert site.files[files[1]]().decode().count("0 by construction") == len(CONTROLS)
     assert "ROAR, table " in page and "Own-network gain, table " in page
+    assert {*re.findall('alt="quick v8: (.+?)"', page)} == {"ROAR", "Own-network gain"}
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
