@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, lru_cache
@@ -41,6 +41,18 @@ def _list_fields_with_defaults(kind: Any) -> list[tuple[str, object]]:
 def hash_value(value: object) -> str:
     """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(encode_canonically(value).encode()).hexdigest()[:32]
+
+
+def add_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a JSON file with their own hash as `checksum`."""
+    return {**values, "checksum": hash_value(values)}
+
+
+def check_checksum(values: Mapping[str, Any]) -> None:
+    """Raise ValueError if the values of a JSON file do not have the hash of `add_checksum`; earlier files have none."""
+    plain = {name: value for name, value in values.items() if name != "checksum"}
+    if values.get("checksum", right := hash_value(plain)) != right:
+        raise ValueError("its values do not have the recorded checksum")
 
 
 @lru_cache(4096)

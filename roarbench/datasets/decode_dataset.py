@@ -145,7 +145,7 @@ def _decode_and_write_manifest(
         "fingerprint": identity.hash_value(fingerprinted),
         "contents": contents,
     }
-    _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
+    _write_and_hash(partial / MANIFEST, json.dumps(identity.add_checksum(manifest), indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.common.errors import StoreError
 from roarbench.common.files import refuse_altered_file
+from roarbench.common.identity import check_checksum
 from roarbench.datasets.catalogue import DatasetRecord
 
 FORMAT = 2  # increases with every change of the code that gives the same source other pixels or files
@@ -73,6 +74,7 @@ def open_decoded(folder: Path) -> ImageData:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:
             raise StoreError(f"{folder} has format {seen}, but this version reads {FORMAT}; delete the folder")
+        check_checksum(manifest)
         record = DatasetRecord(**manifest["record"])
         opened = []
         for split in Split:

@@ -5,6 +5,7 @@ other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hu
 """
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import MapNumerics, Split, Unit
 from roarbench.common.errors import Hint, StoreError
-from roarbench.common.identity import Keyed, hash_value, make_json_record
+from roarbench.common.identity import Keyed, check_checksum, encode_canonically, hash_value, make_json_record
 from roarbench.compute.ranking import TIE_RULE, TIE_SEED, Layout
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
@@ -154,6 +155,11 @@ def read_planes(path: Path) -> PlanesFile:
     return PlanesFile(flat.reshape(shape), metadata)
 
 
+def compute_checksum_of_part(planes: Planes, metadata: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of a part's metadata, JSON values, and bit-planes, uint8 (n, planes, width)."""
+    return zlib.crc32(np.ascontiguousarray(planes).data, zlib.crc32(encode_canonically(metadata).encode()))
+
+
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     """Return the checksum of the rankings with this manifest, or of earlier rankings that they duplicate.
 
@@ -184,6 +190,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
         if manifest["format"] > FORMAT:
             mismatch = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{mismatch}; upgrade roarbench")
+        check_checksum(manifest)
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
             raise StoreError(f"{path} lacks sizes or checksums of its files; {write_advice_to_delete(folder)}")
     except FileNotFoundError as error:

@@ -34,7 +34,7 @@ from roarbench.common.files import (
     refuse_altered_file,
     write_atomically,
 )
-from roarbench.common.identity import hash_value
+from roarbench.common.identity import add_checksum, hash_value
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.ranking_files import (
@@ -43,6 +43,7 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     Planes,
     RankingSpec,
+    compute_checksum_of_part,
     extract_rankings_checksum,
     hash_ranking_files,
     is_within_one_range,
@@ -58,6 +59,7 @@ from roarbench.store.ranking_files import (
 _IMAGES_PER_COMPARISON = 512
 _MADE = ("seconds", "weights", "precision", "device")  # metadata of a part alone, which each part has
 _MEASURED = (*_MADE, "kept", "ties", "passes")  # and that of some parts
+_CHECKSUM = "crc32"  # of a part; parts of earlier versions have none
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class RankingsStore:
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
         metadata |= {"passes": list(provenance.passes)} if provenance.passes else {}
+        metadata[_CHECKSUM] = compute_checksum_of_part(planes, metadata)
         path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +193,7 @@ class RankingsStore:
                 manifest |= {"files": files, "versions": versions}
                 if before := self._find_checksum_of_duplicate(spec, weights):
                     manifest["same_as"] = before
-                text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+                text = json.dumps(add_checksum(manifest), indent=1, sort_keys=True) + "\n"
                 write_atomically(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
             shutil.rmtree(parts, ignore_errors=True)
 
@@ -290,6 +293,10 @@ class RankingsStore:
         with raw.open("wb") as file:
             for part, first in _choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
+                checksum = part_metadata.pop(_CHECKSUM, None)
+                if checksum not in (None, compute_checksum_of_part(planes, part_metadata)):
+                    seen = f"{part.path} is damaged: its CRC-32 is not the recorded {checksum}"
+                    raise StoreError(f"{seen}; {write_advice_to_delete(part.path)}")
                 own = {name: part_metadata.pop(name) for name in _MEASURED if name in part_metadata}
                 measured.append(own | {name: own.get(name, [])[first - part.start :] for name in ("kept", "ties")})
                 images += len(planes)

@@ -49,10 +49,16 @@ def test_decode_dataset_stores_pixels_and_reuses_them(decode, monkeypatch):
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
     manifest = data.folder / "manifest.json"
     whole = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(whole | {"mean": [0.0, 0.0, 0.0]}))
+    with pytest.raises(StoreError, match=r"is not a decoded data set \(its values do not have the recorded checksum\)"):
+        open_decoded(data.folder)
+    del whole["checksum"]  # as written by an earlier version
     for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
         manifest.write_text(json.dumps(whole | damage))
         with pytest.raises(StoreError, match="is not a decoded data set"):
             open_decoded(data.folder)
+    manifest.write_text(json.dumps(whole))
+    assert open_decoded(data.folder).fingerprint == data.fingerprint
 
 
 def test_decode_dataset_uses_separate_folders_per_source_and_limit(decode, tiny_folder, tmp_path):

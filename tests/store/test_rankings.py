@@ -149,6 +149,20 @@ def truncate_part(store):
     os.truncate(get_parts_folder(store) / "test-0-16.arrow", 900)
 
 
+def flip_last_plane_bit(store):
+    path = get_parts_folder(store) / "test-0-16.arrow"
+    content, last = path.read_bytes(), PLANES[Split.TEST][15].tobytes()
+    assert content.count(last) == 1
+    path.write_bytes(content.replace(last, last[:-1] + bytes([last[-1] ^ 1])))
+
+
+def change_passes(store):
+    path = get_parts_folder(store) / "test-0-16.arrow"
+    content = path.read_bytes()
+    assert b"[48.0, 32.0]" in content
+    path.write_bytes(content.replace(b"[48.0, 32.0]", b"[46.0, 32.0]"))
+
+
 def write_last_part(store, **made):
     write(store, Split.TEST, 16, 20, **made)
 
@@ -157,13 +171,15 @@ def write_last_part(store, **made):
     ("spoil", "said"),
     [
         (remove_part, "holds train image 16 of 50; rank these"),
+        (flip_last_plane_bit, "test-0-16.arrow is damaged: its CRC-32 .*; delete .*test-0-16.arrow and run"),
+        (change_passes, "test-0-16.arrow is damaged"),
         (truncate_part, "cannot read .*test-0-16.arrow: .*; del"),
         (partial(write_last_part, **describe_device("H200")), "maps with different device .H200 and cpu.; delete "),
         (partial(write_last_part, weights="b"), "maps with different weights .a and b.; delete .*parts"),
     ],
 )
 def test_seal_rejects_missing_damaged_or_mixed_parts(store, spoil, said):
-    write_all(store, **describe_device("cpu"))
+    write_all(store, **describe_device("cpu"), passes=(48.0, 32.0))
     spoil(store)
     with pytest.raises(StoreError, match=said):
         store.join_parts_and_finish(SPEC, COUNTS)
@@ -243,12 +259,19 @@ def put_train_in_place_of_test(path):
     manifest = json.loads(path.read_text())
     shutil.copy(path.with_name("train.arrow"), path.with_name("test.arrow"))
     manifest["files"]["test"] = manifest["files"]["train"]
+    del manifest["checksum"]  # as if written by an earlier version
     path.write_text(json.dumps(manifest))
 
 
 def remove_checksum(path):
     manifest = json.loads(path.read_text())
-    del manifest["files"]["test"]["sha256"]
+    del manifest["files"]["test"]["sha256"], manifest["checksum"]
+    path.write_text(json.dumps(manifest))
+
+
+def change_seconds(path):
+    manifest = json.loads(path.read_text())
+    manifest["files"]["test"]["seconds"] += 1
     path.write_text(json.dumps(manifest))
 
 
@@ -261,6 +284,11 @@ def remove_checksum(path):
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
         ("manifest.json", put_train_in_place_of_test, "test.arrow does not match its manifest"),
         ("manifest.json", remove_checksum, "manifest.json lacks sizes or checksums of its files; delete .* and"),
+        (
+            "manifest.json",
+            change_seconds,
+            "manifest.json: .*do not have the recorded checksum.*; delete .* and",
+        ),
         ("manifest.json", halve, "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json.*; delete .* and"),
         ("manifest.json", lambda path: path.write_text(json.dumps({"format": FORMAT + 1})), "; upgrade roarbench"),
