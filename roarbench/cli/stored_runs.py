@@ -258,8 +258,14 @@ def check(folder: Folder, before: Before = None) -> None:
     No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
     reproduce some of their runs.
     """
-    from roarbench.store.published_folder import find_new_results_of_change, read_checked_folder
+    from roarbench.store.published_folder import (
+        find_new_results_of_change,
+        read_checked_folder,
+        read_index_and_check_folder,
+    )
 
+    if before:
+        read_index_and_check_folder(before)  # a mistyped name is refused before a minute of checks
     by_file = read_checked_folder(folder)
     new = find_new_results_of_change(folder, by_file, before) if before else {}
     for file, results in new.items():

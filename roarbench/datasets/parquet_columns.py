@@ -236,6 +236,7 @@ def unify_labels(
         classes = tuple(sorted({name for part in parts for name in part.names}))
         number_of = {name: number for number, name in enumerate(classes)}
         for split in Split:
-            own = ([number_of[name] for name in part.names] for part in by_split[split])
+            # a file without rows may have other names
+            own = ([number_of.get(name, -1) for name in part.names] for part in by_split[split])
             numbers[split] = [np.array(new, np.int64)[p.numbers] for new, p in zip(own, by_split[split], strict=True)]
     return {split: np.concatenate([_NO_NUMBERS, *numbers[split]]) for split in Split}, classes

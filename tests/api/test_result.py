@@ -82,7 +82,7 @@ def test_compare_returns_antisymmetric_difference_of_gains(result):
     assert found.low <= found.points <= found.high and found.p_adjusted == turned.p_adjusted
     assert result.stored.at_chance_warning and found.p_adjusted is found.verdict is None  # as in the table
     assert str(found) == f"mine - ig: {format_interval(found[:3])} points: no verdict"
-    for names, words in ((("yours", "ig"), "no row 'yours' here, .*own-ig, mine, ig"), (("ig", "ig"), "with itself")):
+    for names, words in ((("yours", "ig"), "no row 'yours'; known: ig, mine, .*own-ig"), (("ig", "ig"), "with itself")):
         with pytest.raises(roarbench.CallerError, match=words):
             result.compare(*names)
     assert result.find_row_id("own-ig") == result.find_row_id("ig") == result.names["ig"]

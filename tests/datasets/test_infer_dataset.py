@@ -669,7 +669,7 @@ def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
 def test_infer_dataset_rejects_mixed_label_types_across_files(tmp_path):
     for number, labels in enumerate(([0, 1], ["a", "b"])):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
-    seen = "'label' has strings in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
+    seen = "'label' has strings in train-00001-of-00002.parquet and numbers without names in train-00000-of-00002"
     assert_inference_fails(tmp_path / "set", seen)
 
 

@@ -53,6 +53,8 @@ def test_labels_mean_the_same_class_in_both_splits(tmp_path, train, test, expect
     for split, (labels, names) in zip(Split, (train, test), strict=True):
         write_labels(tmp_path / f"{split}.parquet", labels, names)
         parts[split] = [read_file_labels(tmp_path / f"{split}.parquet", "label")]
+    write_labels(tmp_path / "empty.parquet", pa.array([], pa.int64()), ["lion"])
+    parts[Split.TEST].append(read_file_labels(tmp_path / "empty.parquet", "label"))  # a shard without rows
     labels, names = unify_labels(parts, "set", "label")
     assert (labels[Split.TRAIN].tolist(), labels[Split.TEST].tolist(), names) == expected
 
