@@ -158,12 +158,14 @@ def test_ray_engine_excludes_machine_without_store_folder(monkeypatch, caplog, s
         collect(engine, 1)
 
 
-def test_ray_run_resumed_after_kill_matches_local_run(ray_folder, tmp_path):
+def test_ray_run_resumed_after_kill_matches_local_run(cluster, tmp_path):
+    """The killed command joins a cluster, and the other one starts Ray."""
+
     def start(name, *words):
         log = tmp_path / f"{name}.log"
         return forked.start(("run", *PART, "--workers", 2, "--store", tmp_path / name, *words), log)
 
-    killed = start("ray", "--engine", "ray")
+    killed = start("ray", "--engine", "ray", "--address", cluster.address)
     assert wait_until(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
     killed.kill()
     killed.join(PATIENCE)
