@@ -258,16 +258,10 @@ def check(folder: Folder, before: Before = None) -> None:
     No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
     reproduce some of their runs.
     """
-    from roarbench.store.published_folder import (
-        find_new_results_of_change,
-        read_checked_folder,
-        read_index_and_check_folder,
-    )
+    from roarbench.store.published_folder import read_checked_change
 
-    if before:
-        read_index_and_check_folder(before)  # a mistyped name is refused before a minute of checks
-    by_file = read_checked_folder(folder)
-    new = find_new_results_of_change(folder, by_file, before) if before else {}
+    by_file, new = read_checked_change(folder, before)
+    new = new if before else {}
     for file, results in new.items():
         runs = Counter(result.run.cell.estimator for result in results)
         rows = ", ".join(f"{row} ({format_count(number, 'run')})" for row, number in sorted(runs.items()))

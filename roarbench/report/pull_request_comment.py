@@ -11,11 +11,7 @@ from roarbench.report.combined_table import has_combined_table, make_combined_ta
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_renderers import render
 from roarbench.store.export_and_import import import_results
-from roarbench.store.published_folder import (
-    find_named_or_exported_suite,
-    find_new_results_of_change,
-    read_checked_folder,
-)
+from roarbench.store.published_folder import find_named_or_exported_suite, read_checked_change
 from roarbench.store.results import ResultsStore, make_default_url
 
 
@@ -24,8 +20,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
 
     The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
     """
-    results_by_file = read_checked_folder(folder)
-    new = find_new_results_of_change(folder, results_by_file, before) if before else results_by_file
+    results_by_file, new = read_checked_change(folder, before)
     if not new:
         return "There is no new row, and all published rows are unchanged.\n"
     rows = []

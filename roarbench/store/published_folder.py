@@ -125,11 +125,19 @@ def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile
     return new
 
 
-def find_new_results_of_change(folder: Path, now: ResultsByFile, before: Path) -> ResultsByFile:
-    """Return the new results of a folder, which was `before`; raise StoreError if published rows or notes changed."""
+def read_checked_change(folder: Path, before: Path | None) -> tuple[ResultsByFile, ResultsByFile]:
+    """Check a folder; return its results, and those that `before`, the folder without a change, lacks (all if None).
+
+    Raises StoreError if a check fails, or if published rows or notes changed.
+    """
+    if before:
+        read_index_and_check_folder(before)  # a mistyped name is refused before a minute of checks
+    now = read_checked_folder(folder)
+    if not before:
+        return now, now
     new = find_new_results(now, read_checked_folder(before))
     refuse_changed_annotations(folder, before)
-    return new
+    return now, new
 
 
 def refuse_changed_annotations(folder: Path, before: Path) -> None:

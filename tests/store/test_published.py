@@ -205,6 +205,14 @@ def test_commands_for_reviewers_reject_changed_annotations(command, kind, was, n
     assert answer.code == 2 and f"{NAME} was published with another value of '{kind} " in answer.err
 
 
+@pytest.mark.parametrize("command", ["check", "comment"])
+def test_missing_folder_before_a_change_is_refused_without_reading_rows(folder, tmp_path, call, command):
+    (folder / NAME).write_bytes(b"")  # a checked row would be refused
+    answer = call("results", command, folder, "--before", tmp_path / "typo")
+    assert (answer.code, answer.out) == (2, "")
+    assert "there is no " in answer.err and "typo/index.json" in answer.err
+
+
 def test_removed_row_is_named_before_its_annotations(folder, tmp_path, call):
     shutil.copytree(folder, before := tmp_path / "before")
     table = pq.read_table(before / NAME)
