@@ -79,7 +79,7 @@ def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     try:
         return _find_suite(name, read_stored_suites)
     except UnknownName as error:
-        if not missing or isinstance(error, RemovedName) or "did you mean" in str(error):
+        if not missing or isinstance(error, RemovedName) or error.nearest:
             raise
         raise CallerError(f"no built-in suite '{name}', and {missing[0]}", error.hint) from None
 

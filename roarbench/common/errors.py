@@ -39,6 +39,8 @@ _SHOWN = 24  # a message lists all known names if there are at most this many, e
 class UnknownName(CallerError):
     """Raised for an unknown name; the message suggests `meant` or the nearest known name, or lists known names."""
 
+    nearest = ""  # the suggested name; empty if there is none
+
     def __init__(self, kind: str, given: object, known: Iterable[str], command: str = "", meant: str = "") -> None:
         name, names = str(given), sorted(known)
         ways = {one.partition("@")[0]: one for one in names if _HASH.search(one)}  # `mine` for `mine@1a2b3c4d(n=2)`
@@ -46,9 +48,9 @@ class UnknownName(CallerError):
         small = {one.lower(): known for one, known in ways.items()} | ways
         close = get_close_matches(name, small, n=1) or get_close_matches(name.lower(), small, n=1)
         listed = ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:8])}, …"
-        nearest = ways.get(name) or meant or (small[close[0]] if close else "")
-        guess = [f"did you mean '{nearest}'?"] if nearest else []
-        guess += [] if nearest and command else [f"known: {listed}"]
+        self.nearest = ways.get(name) or meant or (small[close[0]] if close else "")
+        guess = [f"did you mean '{self.nearest}'?"] if self.nearest else []
+        guess += [] if self.nearest and command else [f"known: {listed}"]
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
 
 

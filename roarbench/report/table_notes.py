@@ -109,8 +109,10 @@ def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
     """Explain why a table has no values: runs are missing, or the networks agree on no image; else empty."""
-    if table.images or table.disagreement:
-        return "" if table.images else table.disagreement
+    if table.images:
+        return ""
+    if table.disagreement:
+        return table.disagreement
     missing, planned, failed = map(sum, zip(table.runs.own, *table.runs.added.values(), strict=True))
     failures = f", {failed:,} failed" if failed else ""
     return f"{planned - missing:,} of {planned:,} runs are done{failures}; no row has a value yet."
